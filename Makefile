@@ -1,0 +1,75 @@
+# Every target does its own set-up: on a fresh machine `make test` is enough.
+#
+#   PYTHON=python3.12   which interpreter .venv is made with (after `make clean`, if there is one already)
+#   ARGS="..."          handed on to pytest, the benchmark or the simulator
+#   SEEDS=n SEED0=k     how many simulator runs, and the first seed
+
+PYTHON ?= python3
+ARGS   ?=
+SEEDS  ?= 300
+SEED0  ?= 0
+
+VENV  := .venv
+BIN   := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help venv run test check bench sim fmt clean
+
+help: ## List the targets (what plain `make` does)
+	@echo "Quorate. Targets:"
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s  %s\n", $$1, $$2 }' Makefile
+
+venv: $(READY) ## Make .venv with every extra; quick when nothing changed
+	@echo "==> venv: $(VENV) is ready"
+
+$(READY): setup.cfg pyproject.toml
+	@command -v $(PYTHON) >/dev/null 2>&1 || { \
+	  echo "error: there is no '$(PYTHON)' here. Install Python 3.11 or newer, or name one: make venv PYTHON=/path/to/python3" >&2; \
+	  exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "error: Quorate needs Python 3.11 or newer, and '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Name another: make venv PYTHON=python3.12" >&2; \
+	  exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "error: '$(PYTHON)' lacks its venv module. On Debian and Ubuntu: sudo apt install python3-venv" >&2; \
+	  exit 1; }
+	@echo "==> venv: setting up $(VENV) with every extra (Spark is large: the first time takes some minutes)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,spark,chaos]' || { \
+	  echo "error: pip could not install what Quorate needs (its reason is above)." >&2; \
+	  echo "       If this machine is offline, connect it, or point PIP_FIND_LINKS at a folder of wheels, and run make venv again." >&2; \
+	  exit 1; }
+	@touch $@
+
+run: venv ## Set up, then print what is here so far
+	@echo "==> run: what is here so far (the cluster itself is not built yet)"
+	@$(BIN)/quorate info
+
+test: venv ## Set up, then run the quick test suite (ARGS="-k wheel" to choose)
+	@echo "==> test: the quick suite, two workers"
+	@$(BIN)/pytest -n 2 --dist loadgroup -q $(ARGS)
+
+check: venv ## Set up, then lint, formatting, types and import contracts
+	@echo "==> check: ruff (lint, then formatting), mypy --strict, import contracts"
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy --strict
+	@$(BIN)/lint-imports --no-logo
+
+bench: venv ## Set up, then measure the consensus core alone
+	@echo "==> bench: the consensus core, in memory, in one process"
+	@$(BIN)/python -m bench.core $(ARGS)
+
+sim: venv ## Set up, then run the simulator (SEEDS=300 SEED0=0)
+	@echo "==> sim: $(SEEDS) seeded runs of the simulator, from seed $(SEED0)"
+	@$(BIN)/python -m tests.sim --seeds $(SEEDS) --seed0 $(SEED0) $(ARGS)
+
+fmt: venv ## Set up, then format the code and fix what ruff can fix
+	@echo "==> fmt: ruff fixes and formats in place"
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+clean: ## Remove .venv, caches and build leftovers
+	@echo "==> clean: removing $(VENV), caches and build leftovers"
+	@rm -rf $(VENV) build dist quorate.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@find . -type d -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +

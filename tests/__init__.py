@@ -1,0 +1,1 @@
+"""Tests of Quorate; the subfolders mirror the folders of the repository."""

@@ -1,0 +1,48 @@
+"""Settings shared by all tests: command-line options and the hypothesis profiles."""
+
+import os
+
+import pytest
+from hypothesis import settings
+
+DEFAULT_SIM_SEEDS = 300
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("quorate")
+    group.addoption(
+        "--sim-seeds",
+        type=int,
+        default=DEFAULT_SIM_SEEDS,
+        metavar="N",
+        help=f"how many seeds the simulator tests run (default {DEFAULT_SIM_SEEDS})",
+    )
+    group.addoption(
+        "--rewrite",
+        action="store_true",
+        default=False,
+        help="scenario tests write the output they see into tests/scenarios/*.txt; read the diff before you keep it",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Wall-clock deadlines per example fail on a busy machine; pytest-timeout guards against hanging.
+    settings.register_profile("quorate", deadline=None, print_blob=True)
+    settings.register_profile("quorate-ci", deadline=None, print_blob=True, derandomize=True)
+    # --hypothesis-profile, when given, has the last word.
+    if not config.getoption("--hypothesis-profile"):
+        settings.load_profile("quorate-ci" if os.environ.get("CI") else "quorate")
+
+
+@pytest.fixture(scope="session")
+def sim_seeds(request: pytest.FixtureRequest) -> int:
+    """How many seeds a simulator test runs."""
+    seeds = request.config.getoption("--sim-seeds")
+    assert isinstance(seeds, int)
+    return seeds
+
+
+@pytest.fixture(scope="session")
+def rewrite(request: pytest.FixtureRequest) -> bool:
+    """Whether scenario tests store what they see as the new expectation."""
+    return bool(request.config.getoption("--rewrite"))

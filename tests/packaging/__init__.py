@@ -1,0 +1,1 @@
+"""What is shipped: the wheel, as a user would install it."""
