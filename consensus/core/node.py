@@ -145,12 +145,18 @@ class Node:
         else:
             raft.step(message)
 
+    def advance(self, now: Millis) -> None:
+        """Tell the time before messages are stepped, so that they count as heard now. Nothing becomes due by this.
+
+        After a pause of the process, what waits in the sockets is heard before `tick` looks for silence.
+        """
+        if now > self.clock.now:
+            self.clock.now = now
+
     def tick(self, now: Millis) -> None:
         """Let time pass: tick the groups that are due, and beat."""
-        clock = self.clock
-        if now > clock.now:
-            clock.now = now
-        now = clock.now
+        self.advance(now)
+        now = self.clock.now
         heap, scheduled, groups = self._heap, self._scheduled, self.groups
         while heap and heap[0][0] <= now:
             deadline, group = heappop(heap)
