@@ -29,6 +29,9 @@ class Owner(Protocol):
 
     settings: TransportSettings
 
+    def made(self, connection: Connection) -> bool:
+        """A connection was made. False: there is no room for it."""
+
     def greeted(self, connection: Connection, kind: int, greeting: Greeting) -> None:
         """The other side said who it is: call `open` or `refuse`."""
 
@@ -65,11 +68,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        if not self._owner.made(self):
+            return self.abort()
         limit = self._owner.settings.max_outgoing_bytes
         self._transport.set_write_buffer_limits(high=limit, low=limit // 2)
         self._deadline = self._loop.call_later(self._owner.settings.handshake_ms / 1000, self._too_slow)
         if self._greeting is not None:
             self._transport.write(self._greeting)
+        return None
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._receiver.buffer()

@@ -179,9 +179,7 @@ class Network:
         connection: Connection | None = None
         try:
             async with asyncio.timeout(self.settings.handshake_ms / 1000):
-                _, connection = await loop.create_connection(
-                    lambda: self._track(Connection(self, hello)), host, port, ssl=tls
-                )
+                _, connection = await loop.create_connection(lambda: Connection(self, hello), host, port, ssl=tls)
         except (OSError, ssl.SSLError, TimeoutError) as error:
             return f"{type(error).__name__}: {error}", False
         try:
@@ -195,14 +193,13 @@ class Network:
     # What connections call.
 
     def _accept(self) -> Connection:
-        return self._track(Connection(self))
+        return Connection(self)
 
-    def _track(self, connection: Connection) -> Connection:
+    def made(self, connection: Connection) -> bool:
+        """A connection was made; whether there is room for one more that has not said who it is."""
         self._all.add(connection)
         strangers = sum(1 for one in self._all if not one.node)
-        if strangers > self.settings.max_strangers or self._closing:
-            asyncio.get_running_loop().call_soon(connection.abort)
-        return connection
+        return strangers <= self.settings.max_strangers and not self._closing
 
     def greeted(self, connection: Connection, kind: int, greeting: Greeting) -> None:
         """The other side said who it is: take it in, or refuse it and say why."""

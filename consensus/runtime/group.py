@@ -1,0 +1,167 @@
+"""One replica as the runtime sees it: the core's part, its store, its state machine, and what is under way for it.
+
+State and small decisions only; `multiraft` does the work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from quorate.consensus.core import (
+    Batch,
+    GroupId,
+    Message,
+    Millis,
+    Offset,
+    Persist,
+    Raft,
+    ReplicaId,
+    Role,
+    Snapshot,
+    Term,
+)
+from quorate.consensus.runtime.errors import OperationFailed
+from quorate.consensus.runtime.proposals import Proposals
+from quorate.consensus.storage.api import LogStore, StorageError
+
+
+class StateMachine(Protocol):
+    """What committed batches are for. All calls come from the event loop's thread, one at a time per group."""
+
+    def apply(self, batches: Sequence[Batch]) -> Awaitable[None] | None:
+        """Take these in, in order. The next ones come when this has returned, and its awaitable is done."""
+
+    def save(self) -> bytes:
+        """The state after everything that was applied."""
+
+    def load(self, offset: Offset, state: bytes) -> None:
+        """Start over from a state that reaches up to `offset`."""
+
+
+class Write(NamedTuple):
+    """A write that was taken from the core and is not durable yet, and what may be sent once it is."""
+
+    persist: Persist
+    after: list[Message]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupStatus:
+    """How a replica stands, for status pages and tests."""
+
+    group: GroupId
+    replica: ReplicaId
+    role: Role
+    term: Term
+    leader: ReplicaId
+    start: Offset
+    commit: Offset
+    stable: Offset
+    last: Offset
+    applied: Offset
+    queued_bytes: int
+    uncommitted_bytes: int
+    writes_pending: int
+    disk_full: bool
+    stop_reason: str | None
+
+
+class Group:
+    """One replica. Invariants: `writes` are in the order in which they were taken; applied <= apply_to <= commit."""
+
+    __slots__ = (
+        "applied",
+        "apply_to",
+        "applying",
+        "full",
+        "install",
+        "machine",
+        "proposals",
+        "raft",
+        "reads",
+        "stamp",
+        "store",
+        "submitted",
+        "turn",
+        "turn_batches",
+        "turn_bytes",
+        "uncertain",
+        "waiting_reads",
+        "watchers",
+        "writes",
+        "written",
+    )
+
+    def __init__(self, raft: Raft, store: LogStore, machine: StateMachine | None, applied: Offset) -> None:
+        self.raft = raft
+        self.store = store
+        self.machine = machine
+        self.proposals = Proposals()
+        self.stamp: Millis = Millis(-1)
+        """The latest log time that this leader gave, or found in its log."""
+
+        self.writes: deque[Write] = deque()
+        self.submitted = 0
+        """How many of `writes`, from the first on, the writer pool has."""
+        self.written: Callable[[StorageError | None], None] | None = None
+        """What the writer pool calls; set by the driver, once."""
+        self.full = False
+        """The disk is full: nothing more is given to it until the first write has succeeded."""
+
+        self.applied: Offset = applied
+        self.apply_to: Offset = raft.log.applied
+        self.applying = False
+        self.install: Snapshot | None = None
+        """A snapshot that the state machine has to start over from before it goes on."""
+
+        self.reads: dict[int, Callable[[Offset | OperationFailed], None]] = {}
+        self.waiting_reads: deque[tuple[Offset, Callable[[Offset | OperationFailed], None]]] = deque()
+        """Reads that are linearizable once the state machine has come to their offset."""
+        self.watchers: list[asyncio.Future[None]] = []
+        """Whoever waits for the role, the term or the leader to change."""
+        self.uncertain: asyncio.TimerHandle | None = None
+
+        # How much this group has proposed in the current turn.
+        self.turn = 0
+        self.turn_batches = 0
+        self.turn_bytes = 0
+
+    @property
+    def leads(self) -> bool:
+        return self.raft.role is Role.LEADER
+
+    def status(self) -> GroupStatus:
+        raft, log = self.raft, self.raft.log
+        return GroupStatus(
+            group=raft.group,
+            replica=raft.replica,
+            role=raft.role,
+            term=raft.term,
+            leader=raft.leader,
+            start=log.start,
+            commit=log.commit,
+            stable=log.stable,
+            last=log.last,
+            applied=self.applied if self.machine is not None else log.applied,
+            queued_bytes=self.proposals.queued_bytes,
+            uncommitted_bytes=raft.uncommitted_bytes,
+            writes_pending=len(self.writes),
+            disk_full=self.full,
+            stop_reason=raft.stop_reason,
+        )
+
+    def heir(self) -> ReplicaId | None:
+        """The follower that is best placed to lead: a voter, heard of lately, with the longest matching log."""
+        raft = self.raft
+        now, patience = raft.clock.now, raft.settings.election_ms
+        heirs = [
+            progress
+            for voter, progress in raft.progress.items()
+            if voter in raft.configuration.voters and now - progress.last_heard() < patience
+        ]
+        best = max(heirs, key=lambda progress: progress.match, default=None)
+        return best.replica if best is not None else None

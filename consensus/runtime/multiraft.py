@@ -1,0 +1,331 @@
+"""`MultiRaft`: all replicas of one node, as the rest of the node uses them.
+
+Coroutines for callers; `submit` for those who append so much that a future for each batch would cost too much.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from quorate.consensus.core import (
+    GroupId,
+    Millis,
+    Node,
+    NodeId,
+    NodeMessage,
+    Offset,
+    Raft,
+    RaftSettings,
+    Refused,
+    ReplicaId,
+)
+from quorate.consensus.core.types import Batch, Randomness
+from quorate.consensus.runtime.applying import pack_state, unpack_state
+from quorate.consensus.runtime.driver import Counters, Driver, OnStopped
+from quorate.consensus.runtime.errors import NoSuchGroup, OperationFailed, ReplicaStopped, translate
+from quorate.consensus.runtime.group import Group, GroupStatus, StateMachine
+from quorate.consensus.runtime.proposals import Done, Outcome, Proposal, Proposed
+from quorate.consensus.runtime.settings import RuntimeSettings
+from quorate.consensus.runtime.stamping import StampClock, Writable
+from quorate.consensus.storage.api import LogStore
+from quorate.consensus.storage.writer import WriterPool
+from quorate.consensus.transport import Address, Identity, Network, Security, TransportSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeConfig:
+    """Everything that a node's runtime is made with."""
+
+    identity: Identity
+    listen: Address
+    clock: StampClock
+    raft: RaftSettings = field(default_factory=RaftSettings)
+    runtime: RuntimeSettings = field(default_factory=RuntimeSettings)
+    transport: TransportSettings = field(default_factory=TransportSettings)
+    security: Security | None = None
+    randomness: Randomness | None = None
+    on_stopped: OnStopped | None = None
+    """Called with a group and the reason when its replica here has stopped for good."""
+
+
+class MultiRaft:
+    """The replicas of one node. Use it as an async context manager, or call `start` and `close`."""
+
+    def __init__(self, config: NodeConfig) -> None:
+        self._config = config
+        self._random: Randomness = config.randomness if config.randomness is not None else random.Random()
+        self._driver: Driver | None = None
+        self._readers: ThreadPoolExecutor | None = None
+        self._address: Address | None = None
+        self._closing = False
+
+    # Life.
+
+    async def start(self) -> None:
+        """Listen for peers and begin to run."""
+        config, settings = self._config, self._config.runtime
+        loop = asyncio.get_running_loop()
+        self._readers = ThreadPoolExecutor(settings.reader_threads, thread_name_prefix="log-reader")
+        now = Millis(int(loop.time() * 1000))
+        node = Node(config.identity.node, boot=config.identity.boot, beat_ms=settings.beat_ms, now=now)
+        network = Network(config.identity, self._heard, config.transport, config.security)
+        pool = WriterPool(loop.call_soon_threadsafe, settings.writer_threads)
+        self._driver = Driver(node, network, pool, self._readers, config.clock, settings, self._stopped)
+        self._address = await network.listen(config.listen)
+
+    async def close(self) -> None:
+        """Hand leadership over, stop taking part, finish what is being written, and let go of everything."""
+        driver = self._driver
+        if driver is None or self._closing:
+            return
+        self._closing = True
+        await self._hand_over_all(driver)
+        driver.close()
+        await driver.network.close()
+        await asyncio.to_thread(driver.pool.close)
+        for group in driver.groups.values():
+            await asyncio.to_thread(group.store.close)
+        if self._readers is not None:
+            await asyncio.to_thread(self._readers.shutdown)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def address(self) -> Address:
+        """Where this node listens for its peers."""
+        if self._address is None:
+            raise RuntimeError("the runtime was not started")
+        return self._address
+
+    def set_peer(self, node: NodeId, address: Address) -> None:
+        """There is a node at this address."""
+        self._running().network.set_peer(node, address)
+
+    def remove_peer(self, node: NodeId) -> None:
+        """Have nothing more to do with a node."""
+        self._running().network.remove_peer(node)
+
+    async def add_group(
+        self,
+        group: GroupId,
+        replica: ReplicaId,
+        store: LogStore,
+        machine: StateMachine | None = None,
+        settings: RaftSettings | None = None,
+    ) -> None:
+        """Run a replica on its store, which from now on belongs to the runtime. Raises StorageError, ValueError."""
+        driver = self._running()
+        restored = await asyncio.to_thread(store.restore)
+        reached, data = await asyncio.to_thread(store.load_state)
+        raft = Raft(group, replica, restored, settings or self._config.raft, self._random, driver.node.clock)
+        driver.node.advance(driver.now())
+        applied, state = unpack_state(reached, data)
+        if machine is not None and data:
+            machine.load(applied, state)
+        driver.add(Group(raft, store, machine, applied))
+
+    async def remove_group(self, group: GroupId) -> None:
+        """Stop a replica and close its store. What is on disk stays there."""
+        driver, found = self._running(), self._group(group)
+        driver.remove(found)
+        await asyncio.to_thread(driver.pool.forget, found.store)
+        await asyncio.to_thread(found.store.close)
+
+    # Operations.
+
+    def submit(self, group: GroupId, data: Writable, count: int, done: Done) -> None:
+        """Propose a RecordBatch of `count` offsets; `done` is told the outcome, on the loop's thread.
+
+        `data` is patched in place and must not be touched before that. Raises OperationFailed, and then nothing happened.
+        """
+        driver = self._driver
+        found = driver.groups.get(group) if driver is not None else None
+        if driver is None or found is None or self._closing:
+            raise self._why_not(group)
+        driver.submit(found, Proposal(data, count, done))
+
+    async def propose(self, group: GroupId, data: Writable, count: int) -> Proposed:
+        """Append a RecordBatch; returns when it is committed. Raises OperationFailed; see `definite`.
+
+        If the caller is cancelled the batch may still be committed.
+        """
+        future: asyncio.Future[Proposed] = asyncio.get_running_loop().create_future()
+        self.submit(group, data, count, _resolver(future))
+        return await future
+
+    async def read_index(self, group: GroupId) -> Offset:
+        """The offset of a linearizable read: everything acknowledged before this call is at or below it, and applied."""
+        driver, found = self._running(), self._group(group)
+        future: asyncio.Future[Offset] = asyncio.get_running_loop().create_future()
+        try:
+            found.reads[found.raft.read_index()] = _read_resolver(future)
+        except Refused as error:
+            raise translate(error) from error
+        driver.wake()
+        return await future
+
+    async def transfer(self, group: GroupId, to: ReplicaId) -> None:
+        """Hand leadership of a group over. Returns when `to` leads; raises Busy if it does not take it in time."""
+        driver, found = self._running(), self._group(group)
+        try:
+            found.raft.transfer(to)
+        except Refused as error:
+            raise translate(error) from error
+        driver.wake()
+        await self._until(found, lambda: found.raft.leader == to, found.raft.settings.election_ms / 1000)
+
+    async def change_members(
+        self, group: GroupId, voters: Collection[ReplicaId], learners: Collection[ReplicaId] = ()
+    ) -> Proposed:
+        """Begin a change of members; returns when its first step is committed. A joint change is left by itself."""
+        driver, found = self._running(), self._group(group)
+        future: asyncio.Future[Proposed] = asyncio.get_running_loop().create_future()
+        proposal = Proposal(bytearray(), 1, _resolver(future))
+        try:
+            batch = found.raft.change_members(voters, learners)
+        except Refused as error:
+            raise translate(error) from error
+        proposal.base, proposal.last, proposal.term = batch.base, batch.last, batch.term
+        found.proposals.place(proposal)
+        driver.wake()
+        return await future
+
+    async def compact(self, group: GroupId, offset: Offset) -> None:
+        """Forget the log up to `offset`, a batch's end, once the state machine's own state is durable beyond it."""
+        driver, found = self._running(), self._group(group)
+        if found.machine is not None:
+            applied, state = found.applied, found.machine.save()
+            await asyncio.to_thread(found.store.save_state, applied, pack_state(applied, state))
+            offset = min(offset, applied)
+        try:
+            found.raft.compact(offset)
+        except Refused as error:
+            raise translate(error) from error
+        driver.wake()
+
+    def read_log(self, group: GroupId, first: Offset, max_bytes: int) -> tuple[Batch, ...]:
+        """Committed batches from `first` on, as far as they are in memory; the store has the others."""
+        found = self._group(group)
+        batches = found.raft.log.slice(first, max_bytes) or ()
+        commit = found.raft.log.commit
+        return tuple(batch for batch in batches if batch.last <= commit)
+
+    def status(self, group: GroupId) -> GroupStatus:
+        """How the replica of a group stands."""
+        return self._group(group).status()
+
+    @property
+    def groups(self) -> list[GroupId]:
+        """The groups that have a replica here."""
+        return list(self._running().groups)
+
+    @property
+    def counters(self) -> Counters:
+        """What happened since the start."""
+        return self._running().counters
+
+    @property
+    def network(self) -> Network:
+        """The peer connections, for status and metrics."""
+        return self._running().network
+
+    async def wait_for_leader(self, group: GroupId, timeout_s: float) -> ReplicaId:
+        """Who leads the group, as soon as that is known here. Raises Busy if it is not in time."""
+        found = self._group(group)
+        await self._until(found, lambda: found.raft.leader != 0, timeout_s)
+        return found.raft.leader
+
+    # Inside.
+
+    def _heard(self, message: NodeMessage) -> None:
+        if self._driver is not None:
+            self._driver.heard(message)
+
+    def _stopped(self, group: GroupId, reason: str) -> None:
+        if self._config.on_stopped is not None:
+            self._config.on_stopped(group, reason)
+
+    def _running(self) -> Driver:
+        if self._driver is None:
+            raise RuntimeError("the runtime was not started")
+        return self._driver
+
+    def _group(self, group: GroupId) -> Group:
+        found = self._running().groups.get(group)
+        if found is None or self._closing:
+            raise self._why_not(group)
+        return found
+
+    def _why_not(self, group: GroupId) -> OperationFailed:
+        if self._closing:
+            return ReplicaStopped("the node is shutting down")
+        return NoSuchGroup(f"group {group} has no replica on this node")
+
+    async def _until(self, group: Group, condition: Callable[[], bool], timeout_s: float) -> None:
+        """Wait for a change of role, term or leader that makes `condition` true."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not condition():
+                    watcher: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                    group.watchers.append(watcher)
+                    await watcher
+        except TimeoutError as error:
+            raise OperationFailed(f"group {group.raft.group}: no change of leadership in time") from error
+
+    async def _hand_over_all(self, driver: Driver) -> None:
+        """Give every group that is led here to its best follower, and wait for that, but not for ever."""
+        led = [group for group in driver.groups.values() if group.leads]
+        for group in led:
+            heir = group.heir()
+            if heir is not None:
+                try:
+                    group.raft.transfer(heir)
+                except Refused:
+                    continue
+        driver.wake()
+        try:
+            async with asyncio.timeout(self._config.runtime.shutdown_ms / 1000):
+                for group in led:
+                    while group.leads and group.raft.transfer_to:
+                        watcher: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                        group.watchers.append(watcher)
+                        await watcher
+        except TimeoutError:
+            return
+
+
+def _resolver(future: asyncio.Future[Proposed]) -> Done:
+    def done(outcome: Outcome) -> None:
+        if future.done():
+            return
+        if isinstance(outcome, OperationFailed):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
+
+    return done
+
+
+def _read_resolver(future: asyncio.Future[Offset]) -> Callable[[Offset | OperationFailed], None]:
+    def done(outcome: Offset | OperationFailed) -> None:
+        if future.done():
+            return
+        if isinstance(outcome, OperationFailed):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
+
+    return done
