@@ -70,10 +70,10 @@ class LogStore(Protocol):
         """The first data batch whose maxTimestamp is at or above `stamp`: its base and that time."""
 
     def find_size(self, keep_bytes: int) -> Offset:
-        """The highest offset known to end a batch after which at least `keep_bytes` of the log follow; else the start."""
+        """The highest batch's end after which at least `keep_bytes` of the log follow; the start if there is none."""
 
     def last_stamp(self) -> Millis:
-        """The maxTimestamp of the last data batch, or -1."""
+        """The maxTimestamp of the last batch that has one, even if it was compacted since; or -1."""
 
     def save_state(self, offset: Offset, state: bytes) -> None:
         """Keep the state machine's own state, which reaches up to `offset`, synced."""

@@ -25,6 +25,7 @@ class MemoryLog:
         self._batches: list[Batch] = []
         self._bases: list[Offset] = []
         self._values: list[bytes] = []
+        self._start_stamp = NO_STAMP  # the last time at or below the start
         self._state: tuple[Offset, bytes] = (fresh.start.offset, b"")
         self._closed = False
 
@@ -40,18 +41,19 @@ class MemoryLog:
     def write(self, writes: Sequence[Persist]) -> None:
         with self._lock:
             self._check_open()
-            before = self._hard_state, self._start, self._state
+            before = self._hard_state, self._start, self._start_stamp, self._state
             lists = list(self._batches), list(self._bases), list(self._values)
             try:
                 for write in writes:
                     self._apply(write)
             except ValueError:
-                self._hard_state, self._start, self._state = before
+                self._hard_state, self._start, self._start_stamp, self._state = before
                 self._batches, self._bases, self._values = lists
                 raise
 
     def _apply(self, write: Persist) -> None:
         if write.snapshot is not None:
+            self._start_stamp = _last_stamp(self._values, self._start_stamp)
             self._start = write.snapshot.start
             self._state = (self._start.offset, bytes(write.snapshot.data))
             self._batches, self._bases, self._values = [], [], []
@@ -84,6 +86,7 @@ class MemoryLog:
         if drop == 0 or self._batches[drop - 1].last != start.offset:
             raise ValueError(f"cannot start after {start.offset}: no batch ends there")
         self._start = start
+        self._start_stamp = _last_stamp(self._values[:drop], self._start_stamp)
         del self._batches[:drop], self._bases[:drop], self._values[:drop]
 
     def read(self, first: Offset, max_bytes: int, last: Offset | None = None) -> tuple[Batch, ...]:
@@ -132,8 +135,7 @@ class MemoryLog:
     def last_stamp(self) -> Millis:
         with self._lock:
             self._check_open()
-            stamps = (Millis(max_timestamp(value)) for value in reversed(self._values))
-            return next((time for time in stamps if time != NO_STAMP), NO_STAMP)
+            return _last_stamp(self._values, self._start_stamp)
 
     def save_state(self, offset: Offset, state: bytes) -> None:
         with self._lock:
@@ -166,3 +168,8 @@ class MemoryLog:
     def _check_open(self) -> None:
         if self._closed:
             raise StorageFailed("the log is closed")
+
+
+def _last_stamp(values: list[bytes], otherwise: Millis) -> Millis:
+    stamps = (Millis(max_timestamp(value)) for value in reversed(values))
+    return next((time for time in stamps if time != NO_STAMP), otherwise)

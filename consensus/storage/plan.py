@@ -1,0 +1,195 @@
+"""Turns writes of the core into one set of changes for LevelDB, and the view that follows from them.
+
+Pure but for look-ups in the log that is there. Raises ValueError for a write that does not fit; then nothing has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from quorate.consensus.batch.header import max_timestamp
+from quorate.consensus.core import Batch, BatchKind, Configuration, LogStart, Millis, Offset, Persist, Snapshot
+from quorate.consensus.core.types import Buffer
+from quorate.consensus.storage import keys, stored
+from quorate.consensus.storage.api import NO_STAMP
+from quorate.consensus.storage.keys import Beginning
+from quorate.consensus.storage.reading import Total
+from quorate.consensus.storage.view import View
+
+
+class Lookup(NamedTuple):
+    """What a plan has to ask of the log that is on the disk."""
+
+    total_at: Callable[[View, Offset], Total]
+    """Bytes and time up to a batch's end; ValueError if no batch ends there."""
+    keys_from: Callable[[bytes], list[bytes]]
+    """The log's keys from one on."""
+
+
+class Plan:
+    """Changes in the making. `view` is what they lead to; until `finish`, its mark lacks the new count."""
+
+    def __init__(self, view: View, lookup: Lookup) -> None:
+        self.view = view
+        self.changes: dict[bytes, Buffer | None] = {}
+        self.sync = False
+        self.added_bytes = 0
+        """What grows: batches and snapshots. A write without any may use the room that is kept in reserve."""
+        self._lookup = lookup
+        # The part of the disk's log that is still wanted ends here; what was added after it is in _added.
+        self._old = view
+        self._old_last = view.last
+        self._added: list[tuple[Offset, Total]] = []
+
+    def add(self, write: Persist) -> None:
+        """One write, in the order that `Persist` states.
+
+        A moved start is synced though nobody waits for it: trimming relies on it, and LevelDB may lose an unsynced write
+        and keep a later one, when they lie in two journals.
+        """
+        self.sync = self.sync or write.sync or write.start is not None
+        if write.snapshot is not None:
+            self._install(write.snapshot)
+        if write.truncate is not None:
+            self._truncate(write.truncate)
+        for batch in write.batches:
+            self._append(batch)
+        if write.start is not None and write.start.offset > self.view.start:
+            self._move_start(write.start)
+        if write.hard_state is not None:
+            self.view = self.view._replace(mark=self.view.mark._replace(hard_state=write.hard_state))
+
+    def save_state(self, offset: Offset, state: Buffer) -> None:
+        """Keep the state machine's own state."""
+        self.changes[keys.STATE_KEY] = keys.encode_state(offset, state)
+        self.added_bytes += len(state)
+        self.view = self.view._replace(applied=offset)
+
+    def begin(self) -> None:
+        """The first write of a new log."""
+        self.changes[keys.START_KEY] = keys.encode_beginning(self.view.beginning)
+        self.sync = True
+
+    def finish(self) -> None:
+        """Every write leaves its mark at the log's end."""
+        mark = self.view.mark._replace(counter=self.view.mark.counter + 1)
+        self.view = self.view._replace(mark=mark)
+        self.changes[keys.mark_key(mark.last)] = keys.encode_mark(mark)
+
+    def _append(self, batch: Batch) -> None:
+        view = self.view
+        if batch.base != view.last + 1 or batch.last < batch.base or batch.term < view.last_term:
+            raise ValueError(f"batch {batch.base}-{batch.last}@{batch.term} does not follow {view.last}@{view.last_term}")
+        value = stored.encode(batch)
+        self.changes[keys.batch_key(batch.base)] = value
+        self.added_bytes += len(value)
+        if batch.term != view.terms[-1]:
+            self.changes[keys.term_key(batch.base)] = keys.encode_term(batch.term)
+            view = view._replace(firsts=(*view.firsts, batch.base), terms=(*view.terms, batch.term))
+        if batch.kind is BatchKind.CONFIG:
+            configuration = Configuration.decode(batch.data)
+            self.changes[keys.configuration_key(batch.base)] = keys.encode_configuration(configuration)
+            view = view._replace(configurations=(*view.configurations, (batch.base, configuration)))
+        stamp = Millis(max_timestamp(value))
+        total = Total(view.mark.size + len(value), view.mark.stamp if stamp == NO_STAMP else stamp)
+        self._added.append((batch.last, total))
+        self.view = view._replace(mark=view.mark._replace(last=batch.last, last_term=batch.term, **total._asdict()))
+
+    def _truncate(self, last: Offset) -> None:
+        view = self.view
+        if last < view.start:
+            raise ValueError(f"cannot truncate to {last}: the log starts after {view.start}")
+        if last >= view.last:
+            return
+        total = self._total_at(last)
+        self._drop_above(last)
+        keep = sum(first <= last for first in view.firsts[1:]) + 1
+        for first in view.firsts[keep:]:
+            self.changes[keys.term_key(first)] = None
+        for offset, _ in view.configurations:
+            if offset > last:
+                self.changes[keys.configuration_key(offset)] = None
+        term = view.beginning.start.term if last == view.start else view.term_at(last)
+        self.view = view._replace(
+            mark=view.mark._replace(last=last, last_term=term, **total._asdict()),
+            firsts=view.firsts[:keep],
+            terms=view.terms[:keep],
+            configurations=tuple(pair for pair in view.configurations if pair[0] <= last),
+        )
+
+    def _drop_above(self, last: Offset) -> None:
+        """Take every batch above `last`, and every mark of a longer log, out of the changes and off the disk."""
+        floor = keys.batch_key(last + 1)
+        for key in [key for key in self.changes if floor <= key < keys.LOG_END]:
+            del self.changes[key]
+        for key in self._lookup.keys_from(floor):
+            self.changes[key] = None
+        while self._added and self._added[-1][0] > last:
+            self._added.pop()
+        self._old_last = min(self._old_last, last)
+
+    def _total_at(self, offset: Offset) -> Total:
+        view = self.view
+        if offset == view.start:
+            return Total(view.beginning.size, view.beginning.stamp)
+        if offset <= self._old_last:
+            return self._lookup.total_at(self._old, offset)
+        for last, total in self._added:
+            if last == offset:
+                return total
+        raise ValueError(f"no batch ends at {offset}")
+
+    def _move_start(self, start: LogStart) -> None:
+        view = self.view
+        if start.offset > view.last:
+            raise ValueError(f"cannot start after {start.offset}: the log ends at {view.last}")
+        beginning = Beginning(start, *self._total_at(start.offset))
+        # The run that the start lies in is not stored: its term is the start's.
+        below = sum(first <= start.offset for first in view.firsts)
+        for first in view.firsts[:below]:
+            self.changes[keys.term_key(first)] = None
+        drop = max(0, below - 1)
+        for offset, _ in view.configurations:
+            if offset <= start.offset:
+                self.changes[keys.configuration_key(offset)] = None
+        self.changes[keys.START_KEY] = keys.encode_beginning(beginning)
+        self.view = view._replace(
+            beginning=beginning,
+            firsts=view.firsts[drop:],
+            terms=view.terms[drop:],
+            configurations=tuple(pair for pair in view.configurations if pair[0] > start.offset),
+        )
+
+    def _install(self, snapshot: Snapshot) -> None:
+        view, start = self.view, snapshot.start
+        for first in view.firsts:
+            self.changes[keys.term_key(first)] = None
+        for offset, _ in view.configurations:
+            self.changes[keys.configuration_key(offset)] = None
+        # What lies below the new start is dead, and trimmed in time. A mark just there would count in the old log's bytes.
+        for key in [key for key in self.changes if key < keys.LOG_END]:
+            del self.changes[key]
+        self._drop_above(start.offset)
+        self.changes[keys.mark_key(start.offset)] = None
+        self._added.clear()
+        self._old_last = start.offset
+        beginning = Beginning(start, 0, view.mark.stamp)
+        self.changes[keys.START_KEY] = keys.encode_beginning(beginning)
+        self.view = view._replace(
+            beginning=beginning,
+            mark=view.mark._replace(last=start.offset, last_term=start.term, size=0),
+            firsts=(Offset(start.offset + 1),),
+            terms=(start.term,),
+            configurations=(),
+        )
+        self.save_state(start.offset, snapshot.data)
+
+
+def make_plan(view: View, lookup: Lookup, writes: Sequence[Persist]) -> Plan:
+    """The plan of one atomic write."""
+    plan = Plan(view, lookup)
+    for write in writes:
+        plan.add(write)
+    plan.finish()
+    return plan
