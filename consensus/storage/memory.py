@@ -76,7 +76,7 @@ class MemoryLog:
         if batch.base != last + 1 or batch.last < batch.base or batch.term < term:
             raise ValueError(f"batch {batch.base}-{batch.last}@{batch.term} does not follow {last}@{term}")
         # Copies: the proposer may use its buffer again.
-        value = bytes(stored.encode(batch))
+        value = bytes(stored.encode(batch)[0])
         self._batches.append(batch._replace(data=value if batch.kind is BatchKind.DATA else bytes(batch.data)))
         self._bases.append(batch.base)
         self._values.append(value)

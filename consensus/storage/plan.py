@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from quorate.consensus.batch.header import max_timestamp
-from quorate.consensus.core import Batch, BatchKind, Configuration, LogStart, Millis, Offset, Persist, Snapshot
+from quorate.consensus.core import Batch, BatchKind, Configuration, LogStart, Millis, Offset, Persist, Snapshot, Term
 from quorate.consensus.core.types import Buffer
 from quorate.consensus.storage import keys, stored
 from quorate.consensus.storage.api import NO_STAMP
-from quorate.consensus.storage.keys import Beginning
+from quorate.consensus.storage.keys import Beginning, Mark
 from quorate.consensus.storage.reading import Total
 from quorate.consensus.storage.view import View
 
@@ -40,7 +39,7 @@ class Plan:
         # The part of the disk's log that is still wanted ends here; what was added after it is in _added.
         self._old = view
         self._old_last = view.last
-        self._added: list[tuple[Offset, Total]] = []
+        self._added: list[tuple[Offset, int, Millis]] = []
 
     def add(self, write: Persist) -> None:
         """One write, in the order that `Persist` states.
@@ -53,8 +52,8 @@ class Plan:
             self._install(write.snapshot)
         if write.truncate is not None:
             self._truncate(write.truncate)
-        for batch in write.batches:
-            self._append(batch)
+        if write.batches:
+            self._append(write.batches)
         if write.start is not None and write.start.offset > self.view.start:
             self._move_start(write.start)
         if write.hard_state is not None:
@@ -73,28 +72,41 @@ class Plan:
 
     def finish(self) -> None:
         """Every write leaves its mark at the log's end."""
-        mark = self.view.mark._replace(counter=self.view.mark.counter + 1)
+        mark = self.view.mark
+        mark = mark._replace(counter=mark.counter + 1)
         self.view = self.view._replace(mark=mark)
         self.changes[keys.mark_key(mark.last)] = keys.encode_mark(mark)
 
-    def _append(self, batch: Batch) -> None:
-        view = self.view
-        if batch.base != view.last + 1 or batch.last < batch.base or batch.term < view.last_term:
-            raise ValueError(f"batch {batch.base}-{batch.last}@{batch.term} does not follow {view.last}@{view.last_term}")
-        value = stored.encode(batch)
-        self.changes[keys.batch_key(batch.base)] = value
-        self.added_bytes += len(value)
-        if batch.term != view.terms[-1]:
-            self.changes[keys.term_key(batch.base)] = keys.encode_term(batch.term)
-            view = view._replace(firsts=(*view.firsts, batch.base), terms=(*view.terms, batch.term))
-        if batch.kind is BatchKind.CONFIG:
-            configuration = Configuration.decode(batch.data)
-            self.changes[keys.configuration_key(batch.base)] = keys.encode_configuration(configuration)
-            view = view._replace(configurations=(*view.configurations, (batch.base, configuration)))
-        stamp = Millis(max_timestamp(value))
-        total = Total(view.mark.size + len(value), view.mark.stamp if stamp == NO_STAMP else stamp)
-        self._added.append((batch.last, total))
-        self.view = view._replace(mark=view.mark._replace(last=batch.last, last_term=batch.term, **total._asdict()))
+    def _append(self, batches: Sequence[Batch]) -> None:
+        # The hot path: locals, and one new view at the end.
+        view, changes, added = self.view, self.changes, self._added
+        mark = view.mark
+        last, term, size, stamp = mark.last, mark.last_term, mark.size, mark.stamp
+        for batch in batches:
+            base, batch_last, batch_term, kind, _ = batch
+            if base != last + 1 or batch_last < base or batch_term < term:
+                raise ValueError(f"batch {base}-{batch_last}@{batch_term} does not follow {last}@{term}")
+            value, time = stored.encode(batch)
+            changes[keys.batch_key(base)] = value
+            if batch_term != view.terms[-1]:
+                view = self._begin_run(view, base, batch_term)
+            if kind is BatchKind.CONFIG:
+                view = self._configure(view, batch)
+            last, term, size = batch_last, batch_term, size + len(value)
+            if time != NO_STAMP:
+                stamp = time
+            added.append((last, size, stamp))
+        self.added_bytes += size - mark.size
+        self.view = view._replace(mark=Mark(mark.counter, mark.hard_state, last, term, size, stamp))
+
+    def _begin_run(self, view: View, first: Offset, term: Term) -> View:
+        self.changes[keys.term_key(first)] = keys.encode_term(term)
+        return view._replace(firsts=(*view.firsts, first), terms=(*view.terms, term))
+
+    def _configure(self, view: View, batch: Batch) -> View:
+        configuration = Configuration.decode(batch.data)
+        self.changes[keys.configuration_key(batch.base)] = keys.encode_configuration(configuration)
+        return view._replace(configurations=(*view.configurations, (batch.base, configuration)))
 
     def _truncate(self, last: Offset) -> None:
         view = self.view
@@ -135,9 +147,9 @@ class Plan:
             return Total(view.beginning.size, view.beginning.stamp)
         if offset <= self._old_last:
             return self._lookup.total_at(self._old, offset)
-        for last, total in self._added:
+        for last, size, stamp in self._added:
             if last == offset:
-                return total
+                return Total(size, stamp)
         raise ValueError(f"no batch ends at {offset}")
 
     def _move_start(self, start: LogStart) -> None:

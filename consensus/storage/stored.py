@@ -10,6 +10,7 @@ from quorate.consensus.batch.header import HEADER, HEADER_BYTES, LENGTH_END, MAG
 from quorate.consensus.batch.validate import check_stored
 from quorate.consensus.core import Batch, BatchKind, Millis, Offset, Term
 from quorate.consensus.core.types import Buffer
+from quorate.consensus.storage.api import NO_STAMP
 
 
 class Entry(NamedTuple):
@@ -22,20 +23,20 @@ class Entry(NamedTuple):
     """Its maxTimestamp; -1 for a batch without a time."""
 
 
-def encode(batch: Batch) -> Buffer:
-    """The bytes that are stored for a batch: a data batch as it is. Raises ValueError if they contradict it."""
+def encode(batch: Batch) -> tuple[Buffer, Millis]:
+    """The bytes that are stored for a batch, and its time. Raises ValueError if a data batch contradicts its bytes."""
     if batch.kind is not BatchKind.DATA:
-        return encode_control(batch)
+        return encode_control(batch), NO_STAMP
     data = batch.data
     if len(data) < HEADER_BYTES:
         raise ValueError(f"batch {batch.base}-{batch.last} holds {len(data)} bytes, which is no RecordBatch")
-    base, length, term, magic, _, _, delta, *_ = HEADER.unpack_from(data)
+    base, length, term, magic, _, _, delta, _, stamp, _, _, _, _ = HEADER.unpack_from(data)
     if (base, base + delta, term) != batch[:3] or length + LENGTH_END != len(data) or magic != MAGIC:
         raise ValueError(
             f"batch {batch.base}-{batch.last}@{batch.term} of {len(data)} bytes holds a RecordBatch "
             f"{base}-{base + delta}@{term} of {length + LENGTH_END} bytes, magic {magic}"
         )
-    return data
+    return data, stamp
 
 
 def check(value: Buffer) -> Entry:
