@@ -16,10 +16,9 @@ from array import array
 from dataclasses import asdict, dataclass
 from typing import cast
 
+from bench.replicated import wire
 from quorate.consensus.batch.header import HEADER_BYTES
 from quorate.consensus.runtime import new_event_loop
-
-from bench.replicated import wire
 from tests.support.record_batches import record_batch
 
 _SEQUENCE = struct.Struct("<Q")
@@ -97,6 +96,7 @@ class Client:
         """Groups of appends that wait for a leader to be known."""
         self.number = 0
         self.acknowledged = 0
+        self.begun = asyncio.Event()
         self.retried = 0
         self.measuring = False
         self.running = True
@@ -248,6 +248,7 @@ class Client:
                     self.leaders.pop(group, None)
                 self.homeless.append(group)
         if again:
+            self.begun.set()
             if self._numbered:
                 self._note_gap(now)
             if self.running:
@@ -269,8 +270,7 @@ async def work(spec: ClientSpec) -> dict[str, object]:
         await client.connect(node)
     client.homeless = [1 + n % spec.groups for n in range(spec.in_flight)]
     looking = asyncio.create_task(client.look_after())
-    while not client.acknowledged:
-        await asyncio.sleep(_LOOK_AGAIN_S)
+    await client.begun.wait()
     print("going", flush=True)
     await asyncio.sleep(spec.warm_s)
     client.measuring = spec.duration_s is not None

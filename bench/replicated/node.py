@@ -11,13 +11,13 @@ import logging
 import resource
 import signal
 import sys
-import time
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import cast
 
-from quorate.consensus.core import Configuration, GroupId, Millis, NodeId, new_group, node_of, replica_id
+from bench.replicated import wire
+from quorate.consensus.core import Configuration, GroupId, NodeId, new_group, node_of, replica_id
 from quorate.consensus.runtime import (
     MultiRaft,
     NodeConfig,
@@ -31,8 +31,6 @@ from quorate.consensus.storage.level import LevelLog
 from quorate.consensus.storage.settings import StorageSettings
 from quorate.consensus.transport import Address, Identity
 from quorate.consensus.transport.receive import Receiver
-
-from bench.replicated import wire
 
 CLUSTER = b"quorate's bench!"
 _MAX_FRAME = 64 * 1024 * 1024
@@ -58,13 +56,6 @@ class NodeSpec:
         said = json.loads(text)
         said["peers"] = {int(node): port for node, port in said["peers"].items()}
         return cls(**said)
-
-
-class WallClock:
-    """Log time from the wall clock."""
-
-    def now(self) -> Millis:
-        return Millis(time.time_ns() // 1_000_000)
 
 
 class Door(asyncio.BufferedProtocol):
@@ -143,16 +134,15 @@ def _resident_bytes() -> int:
     return pages * resource.getpagesize()
 
 
-async def serve(spec: NodeSpec) -> None:
+async def serve(spec: NodeSpec, boot: int) -> None:
     """Run the node until SIGTERM."""
     loop = asyncio.get_running_loop()
     over = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, over.set)
     folder = Path(spec.folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    identity = Identity(CLUSTER, NodeId(spec.node), next_boot(folder))
+    identity = Identity(CLUSTER, NodeId(spec.node), boot)
     listen = Address("127.0.0.1", spec.peers[spec.node])
-    async with MultiRaft(NodeConfig(identity=identity, listen=listen, clock=WallClock())) as runtime:
+    async with MultiRaft(NodeConfig(identity=identity, listen=listen)) as runtime:
         for node, port in spec.peers.items():
             if node != spec.node:
                 runtime.set_peer(NodeId(node), Address("127.0.0.1", port))
@@ -185,8 +175,11 @@ def main() -> None:
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     spec = NodeSpec.decode(sys.argv[1])
+    folder = Path(spec.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    boot = next_boot(folder)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(serve(spec))
+        runner.run(serve(spec, boot))
 
 
 if __name__ == "__main__":

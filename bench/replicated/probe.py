@@ -57,7 +57,9 @@ def write_for(spec: ProbeSpec) -> dict[str, float]:
     return {"batches_per_s": number / (before - begin), "write_ms": 1000 * median(took)}
 
 
-def probe(folder: Path, batch_bytes: int, *, grouped: int = 1, processes: int = 3, duration_s: float = 2.0) -> dict[str, float]:
+def probe(
+    folder: Path, batch_bytes: int, *, grouped: int = 1, processes: int = 3, duration_s: float = 2.0
+) -> dict[str, float]:
     """The limit: the mean rate of so many processes at once, and the median of one synced write."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

@@ -15,6 +15,7 @@ from functools import partial
 from itertools import islice
 
 from quorate.consensus.batch.header import HEADER_BYTES, max_timestamp
+from quorate.consensus.clock.hybrid import ClockUncertain
 from quorate.consensus.core import (
     Batch,
     BatchKind,
@@ -42,12 +43,13 @@ from quorate.consensus.runtime.errors import (
     OperationFailed,
     ReplicaStopped,
     Uncertain,
+    UncertainClock,
     translate,
 )
 from quorate.consensus.runtime.group import Group, Write
 from quorate.consensus.runtime.proposals import Proposal
 from quorate.consensus.runtime.settings import RuntimeSettings
-from quorate.consensus.runtime.stamping import StampClock, stamp_place, stamp_time
+from quorate.consensus.runtime.stamping import stamp_place, stamp_time
 from quorate.consensus.storage.api import StorageError, StorageFull
 from quorate.consensus.storage.writer import WriterPool
 from quorate.consensus.transport import Network
@@ -83,7 +85,6 @@ class Driver:
         network: Network,
         pool: WriterPool,
         readers: Executor,
-        clock: StampClock,
         settings: RuntimeSettings,
         on_stopped: OnStopped,
     ) -> None:
@@ -92,7 +93,6 @@ class Driver:
         self.pool = pool
         self.groups: dict[GroupId, Group] = {}
         self.counters = Counters()
-        self._clock = clock
         self._readers = readers
         self._settings = settings
         self._on_stopped = on_stopped
@@ -191,20 +191,19 @@ class Driver:
 
     def _place(self, group: Group, proposal: Proposal) -> None:
         """Give a batch its time and its place in the log. Raises OperationFailed."""
-        data = proposal.data
-        stamp = self._clock.now()
-        if stamp < group.stamp:
-            stamp = group.stamp
-        raft = group.raft
+        data, raft = proposal.data, group.raft
         if raft.role is not Role.LEADER:
             raise NotLeading(raft.leader)
-        checksum = stamp_time(data, proposal.count, stamp)
         try:
+            stamp = group.clock.stamp()
+            checksum = stamp_time(data, proposal.count, stamp)
             batch = raft.propose(data, proposal.count)
         except Refused as error:
             raise translate(error) from error
+        except ClockUncertain as error:
+            raise UncertainClock(str(error)) from error
         stamp_place(data, batch, checksum)
-        group.stamp = proposal.stamp = stamp
+        proposal.stamp = stamp
         proposal.base, proposal.last, proposal.term = batch.base, batch.last, batch.term
         group.proposals.place(proposal)
         group.turn_batches += 1
@@ -424,7 +423,7 @@ class Driver:
             stored = group.store.last_stamp()
         except StorageError as error:
             return self._fail(group, f"the log's last time cannot be read: {error}")
-        group.stamp = Millis(max(group.stamp, stored, *map(_stamp_of, unwritten)))
+        group.clock.lead(Millis(max([stored, *map(_stamp_of, unwritten)])))
         return None
 
     def _give_up(self, group: Group) -> None:

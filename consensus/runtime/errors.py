@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from quorate.consensus.core import BadRequest, NotLeader, Refused, ReplicaId, Stopped, Transferring, show_replica
-from quorate.consensus.core.types import NO_REPLICA
 
 
 class OperationFailed(Exception):
@@ -48,6 +47,10 @@ class Uncertain(OperationFailed):
     definite = False
 
 
+class UncertainClock(OperationFailed):
+    """This leader's clock may be further off than the group allows: nothing is stamped until it is synchronized."""
+
+
 class BadInput(OperationFailed):
     """The request can never be granted as it is."""
 
@@ -71,8 +74,3 @@ def translate(error: Refused) -> OperationFailed:
     if isinstance(error, BadRequest):
         return BadInput(str(error))
     return Busy(str(error))
-
-
-def not_leading() -> NotLeading:
-    """Nobody is known to lead."""
-    return NotLeading(NO_REPLICA)

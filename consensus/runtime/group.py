@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from quorate.consensus.clock.hybrid import HybridClock
 from quorate.consensus.core import (
     Batch,
     GroupId,
     Message,
-    Millis,
     Offset,
     Persist,
     Raft,
@@ -77,13 +77,13 @@ class Group:
         "applied",
         "apply_to",
         "applying",
+        "clock",
         "full",
         "install",
         "machine",
         "proposals",
         "raft",
         "reads",
-        "stamp",
         "store",
         "submitted",
         "turn",
@@ -96,13 +96,15 @@ class Group:
         "written",
     )
 
-    def __init__(self, raft: Raft, store: LogStore, machine: StateMachine | None, applied: Offset) -> None:
+    def __init__(
+        self, raft: Raft, store: LogStore, machine: StateMachine | None, applied: Offset, clock: HybridClock
+    ) -> None:
         self.raft = raft
         self.store = store
         self.machine = machine
         self.proposals = Proposals()
-        self.stamp: Millis = Millis(-1)
-        """The latest log time that this leader gave, or found in its log."""
+        self.clock = clock
+        """Stamps what this replica appends while it leads."""
 
         self.writes: deque[Write] = deque()
         self.submitted = 0

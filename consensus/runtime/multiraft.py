@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
+from quorate.consensus.clock.hybrid import HybridClock
+from quorate.consensus.clock.kernel import SystemTime, TimeSource
 from quorate.consensus.core import (
     GroupId,
     Millis,
@@ -32,7 +34,7 @@ from quorate.consensus.runtime.errors import NoSuchGroup, OperationFailed, Repli
 from quorate.consensus.runtime.group import Group, GroupStatus, StateMachine
 from quorate.consensus.runtime.proposals import Done, Outcome, Proposal, Proposed
 from quorate.consensus.runtime.settings import RuntimeSettings
-from quorate.consensus.runtime.stamping import StampClock, Writable
+from quorate.consensus.runtime.stamping import Writable
 from quorate.consensus.storage.api import LogStore
 from quorate.consensus.storage.writer import WriterPool
 from quorate.consensus.transport import Address, Identity, Network, Security, TransportSettings
@@ -44,7 +46,8 @@ class NodeConfig:
 
     identity: Identity
     listen: Address
-    clock: StampClock
+    time: TimeSource = field(default_factory=SystemTime)
+    """Where log time comes from."""
     raft: RaftSettings = field(default_factory=RaftSettings)
     runtime: RuntimeSettings = field(default_factory=RuntimeSettings)
     transport: TransportSettings = field(default_factory=TransportSettings)
@@ -76,16 +79,17 @@ class MultiRaft:
         node = Node(config.identity.node, boot=config.identity.boot, beat_ms=settings.beat_ms, now=now)
         network = Network(config.identity, self._heard, config.transport, config.security)
         pool = WriterPool(loop.call_soon_threadsafe, settings.writer_threads)
-        self._driver = Driver(node, network, pool, self._readers, config.clock, settings, self._stopped)
+        self._driver = Driver(node, network, pool, self._readers, settings, self._stopped)
         self._address = await network.listen(config.listen)
 
-    async def close(self) -> None:
+    async def close(self, *, hand_over: bool = True) -> None:
         """Hand leadership over, stop taking part, finish what is being written, and let go of everything."""
         driver = self._driver
         if driver is None or self._closing:
             return
         self._closing = True
-        await self._hand_over_all(driver)
+        if hand_over:
+            await self._hand_over_all(driver)
         driver.close()
         await driver.network.close()
         await asyncio.to_thread(driver.pool.close)
@@ -125,8 +129,12 @@ class MultiRaft:
         store: LogStore,
         machine: StateMachine | None = None,
         settings: RaftSettings | None = None,
+        clock_bound_ms: int | None = None,
     ) -> None:
-        """Run a replica on its store, which from now on belongs to the runtime. Raises StorageError, ValueError."""
+        """Run a replica on its store, which from now on belongs to the runtime. Raises StorageError, ValueError.
+
+        With `clock_bound_ms` nothing is appended here while the clock may be further off than that.
+        """
         driver = self._running()
         restored = await asyncio.to_thread(store.restore)
         reached, data = await asyncio.to_thread(store.load_state)
@@ -135,7 +143,7 @@ class MultiRaft:
         applied, state = unpack_state(reached, data)
         if machine is not None and data:
             machine.load(applied, state)
-        driver.add(Group(raft, store, machine, applied))
+        driver.add(Group(raft, store, machine, applied, HybridClock(self._config.time, clock_bound_ms)))
 
     async def remove_group(self, group: GroupId) -> None:
         """Stop a replica and close its store. What is on disk stays there."""

@@ -6,7 +6,6 @@ This runs for every proposal. `consensus.batch.header` has the same patches one 
 from __future__ import annotations
 
 from struct import Struct
-from typing import Protocol
 
 from crc32c import crc32c
 
@@ -29,13 +28,6 @@ _MAX_TIMESTAMP_AT = 35
 
 Writable = bytearray | memoryview
 """A proposal's bytes: patched in place, and not to be touched by the proposer until it is told the outcome."""
-
-
-class StampClock(Protocol):
-    """Where log time comes from."""
-
-    def now(self) -> Millis:
-        """Milliseconds since 1970. It may stand still, and should not go back."""
 
 
 def stamp_time(data: Writable, count: int, stamp: Millis) -> int:

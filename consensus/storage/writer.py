@@ -9,6 +9,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from queue import SimpleQueue
 
 from quorate.consensus.core import Persist
 from quorate.consensus.storage.api import LogStore, StorageError, StorageFailed
@@ -18,18 +19,22 @@ Post = Callable[[Callable[[], None]], object]
 """Runs a function soon, on the thread that wants to hear of completions: `loop.call_soon_threadsafe`."""
 
 _log = logging.getLogger(__name__)
+_TRIM_EVERY = 256
+"""Writes after which a store is looked at for dead keys, if none of them said that there are some."""
 
 
 class _Queue:
     """What one store has been given and has not begun to write. `busy` while a thread writes for it, or is about to."""
 
-    __slots__ = ("busy", "error", "store", "waiting")
+    __slots__ = ("busy", "error", "store", "untrimmed", "waiting")
 
     def __init__(self, store: LogStore) -> None:
         self.store = store
         self.waiting: list[tuple[Persist, Done]] = []
         self.busy = False
         self.error: StorageError | None = None
+        self.untrimmed = _TRIM_EVERY
+        """How many writes ago the store was looked at for what can be removed. A new one is looked at once."""
 
 
 class WriterPool:
@@ -44,13 +49,16 @@ class WriterPool:
             raise ValueError(f"a writer pool needs at least one thread, not {threads}")
         self._post = post
         self._queues: dict[int, _Queue] = {}
-        self._ready: deque[_Queue] = deque()
+        # Work for the threads: a queue to write, a store to trim, or None to end. One item wakes one thread; waking
+        # all of them for each write would cost more than the write.
+        self._work: SimpleQueue[_Queue | LogStore | None] = SimpleQueue()
         self._trims: deque[LogStore] = deque()
         self._trimming = False
         self._closing = False
-        # Guards everything above. Nothing slow happens under it.
+        # Guards everything above but the work, and is notified when a store falls idle while somebody waits for that.
         self._changed = threading.Condition()
-        self._threads = [threading.Thread(target=self._work, name=f"log-writer-{n}", daemon=True) for n in range(threads)]
+        self._waiters = 0
+        self._threads = [threading.Thread(target=self._run, name=f"log-writer-{n}", daemon=True) for n in range(threads)]
         for thread in self._threads:
             thread.start()
 
@@ -63,10 +71,10 @@ class WriterPool:
             if queue is None:
                 queue = self._queues[id(store)] = _Queue(store)
             queue.waiting.append((persist, done))
-            if not queue.busy:
-                queue.busy = True
-                self._ready.append(queue)
-                self._changed.notify()
+            if queue.busy:
+                return
+            queue.busy = True
+        self._work.put(queue)
 
     def resume(self, store: LogStore) -> None:
         """Try again to write for a store that failed: the caller submits again what came back with an error, in order."""
@@ -79,8 +87,10 @@ class WriterPool:
         """The store is about to be closed: wait for what it was given, and keep nothing of it."""
         with self._changed:
             queue = self._queues.get(id(store))
+            self._waiters += 1
             while queue is not None and queue.busy:
                 self._changed.wait()
+            self._waiters -= 1
             self._queues.pop(id(store), None)
             self._trims = deque(other for other in self._trims if other is not store)
 
@@ -88,26 +98,23 @@ class WriterPool:
         """Finish what was submitted, then end the threads. Blocks; completions are posted before it returns."""
         with self._changed:
             self._closing = True
-            self._changed.notify_all()
+            self._waiters += 1
+            while any(queue.busy for queue in self._queues.values()):
+                self._changed.wait()
+            self._waiters -= 1
+        for _ in self._threads:
+            self._work.put(None)
         for thread in self._threads:
             thread.join()
 
-    def _work(self) -> None:
-        while True:
-            with self._changed:
-                while not self._ready and not self._closing and (self._trimming or not self._trims):
-                    self._changed.wait()
-                queue = self._ready.popleft() if self._ready else None
-                if queue is not None:
-                    group, queue.waiting = queue.waiting, []
-                elif self._closing:
-                    return
-                else:
-                    self._trimming, trim = True, self._trims.popleft()
-            if queue is not None:
-                self._finish(queue, group, _write(queue, group))
+    def _run(self) -> None:
+        while (item := self._work.get()) is not None:
+            if isinstance(item, _Queue):
+                with self._changed:
+                    group, item.waiting = item.waiting, []
+                self._finish(item, group, _write(item, group))
             else:
-                self._finish_trim(trim, _trim(trim))
+                self._finish_trim(item, _trim(item))
 
     def _finish(self, queue: _Queue, group: list[tuple[Persist, Done]], error: StorageError | None) -> None:
         def tell() -> None:
@@ -119,20 +126,40 @@ class WriterPool:
         with self._changed:
             if error is not None and queue.error is None:
                 queue.error = error
-            if queue.waiting:
-                self._ready.append(queue)
-            else:
+            queue.untrimmed += _TRIM_EVERY if any(map(_frees, group)) else 1
+            again = bool(queue.waiting)
+            if not again:
                 queue.busy = False
-                if error is None and queue.store not in self._trims:
-                    self._trims.append(queue.store)
-            self._changed.notify_all()
+                if error is None and queue.untrimmed >= _TRIM_EVERY:
+                    queue.untrimmed = 0
+                    self._want_trim(queue.store)
+                if self._waiters:
+                    self._changed.notify_all()
+        if again:
+            self._work.put(queue)
+
+    # Trimming: one store at a time, so that writes always find a thread.
+
+    def _want_trim(self, store: LogStore) -> None:
+        if self._trimming:
+            if store not in self._trims:
+                self._trims.append(store)
+        elif not self._closing:
+            self._trimming = True
+            self._work.put(store)
 
     def _finish_trim(self, store: LogStore, more: bool) -> None:
         with self._changed:
             self._trimming = False
             if more and id(store) in self._queues:
                 self._trims.append(store)
-            self._changed.notify_all()
+            if self._trims:
+                self._want_trim(self._trims.popleft())
+
+
+def _frees(item: tuple[Persist, Done]) -> bool:
+    """Whether a write leaves something behind that can be removed."""
+    return item[0].start is not None or item[0].snapshot is not None
 
 
 def _write(queue: _Queue, group: list[tuple[Persist, Done]]) -> StorageError | None:

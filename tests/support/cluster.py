@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from quorate.consensus.core import Configuration, GroupId, Millis, NodeId, RaftSettings, ReplicaId, new_group, replica_id
+from quorate.consensus.core import Configuration, GroupId, NodeId, RaftSettings, ReplicaId, new_group, replica_id
 from quorate.consensus.runtime import (
     MultiRaft,
     NodeConfig,
@@ -28,13 +28,6 @@ G1 = GroupId(1)
 PATIENCE_S = 20.0
 
 FAST = RaftSettings(heartbeat_ms=20, election_ms=100)
-
-
-class WallClock:
-    """Log time from the wall clock."""
-
-    def now(self) -> Millis:
-        return Millis(time.time_ns() // 1_000_000)
 
 
 class KeepOpen:
@@ -100,7 +93,6 @@ class Cluster:
         return NodeConfig(
             identity=Identity(CLUSTER, node, self.boots[node]),
             listen=self.addresses.get(node, ANYWHERE),
-            clock=WallClock(),
             raft=self._raft,
             runtime=self._runtime,
             transport=self._transport,
@@ -135,10 +127,7 @@ class Cluster:
 
     async def crash(self, node: NodeId) -> None:
         """Stop a node without handing anything over."""
-        runtime = self.running.pop(node)
-        driver = runtime._running()
-        driver.close()
-        await runtime.close()
+        await self.running.pop(node).close(hand_over=False)
 
     def leader(self, group: GroupId = G1) -> NodeId | None:
         """The running node that leads the group in the highest term."""
