@@ -79,6 +79,7 @@ class Door(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._receiver.received(nbytes)
+        self._runtime.drained()
 
     def eof_received(self) -> bool:
         return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -47,6 +48,7 @@ from quorate.consensus.runtime.errors import (
     translate,
 )
 from quorate.consensus.runtime.group import Group, Write
+from quorate.consensus.runtime.patience import Patience
 from quorate.consensus.runtime.proposals import Proposal
 from quorate.consensus.runtime.settings import RuntimeSettings
 from quorate.consensus.runtime.stamping import stamp_place, stamp_time
@@ -56,6 +58,7 @@ from quorate.consensus.transport import Network
 
 _log = logging.getLogger(__name__)
 _LATE_MS = 20
+_CALM_S = 0.0005
 _WHOLE_TAIL = 1 << 62
 
 OnStopped = Callable[[GroupId, str], None]
@@ -102,7 +105,13 @@ class Driver:
         self._hungry: dict[GroupId, Group] = {}
         """Groups whose queue is not empty, in the order in which they are served."""
         self._turn = 0
+        self._turn_at = 0.0
         self._scheduled = False
+        self._writing = 0
+        """How many writes the writer pool has."""
+        self._lone: tuple[Group, Persist] | None = None
+        """The only write of this turn, while the pool has none: it may be carried out here."""
+        self._patience = Patience(self._loop)
         self._timer: asyncio.TimerHandle | None = None
         self._armed: Millis = Millis(0)
         self._closed = False
@@ -146,6 +155,11 @@ class Driver:
         self.node.step(message)
         if not self._scheduled:
             self.wake()
+
+    def drained(self) -> None:
+        """What one connection had for us was heard. When little goes on, act on it now instead of in the next turn."""
+        if self._scheduled and self._loop.time() - self._turn_at > _CALM_S:
+            self._have_turn()
 
     def wake(self) -> None:
         """Have a turn soon, after everything that is ready to be read was read."""
@@ -228,9 +242,10 @@ class Driver:
     # A turn.
 
     def _have_turn(self) -> None:
-        self._scheduled = False
-        if self._closed:
+        if self._closed or not self._scheduled:
             return
+        self._scheduled = False
+        self._turn_at = self._loop.time()
         self._turn += 1
         self.counters.turns += 1
         self.node.tick(self.now())
@@ -246,6 +261,9 @@ class Driver:
             outbox.setdefault(beat.to, []).append(beat)
         if outbox:
             self._flush()
+        if self._lone is not None:
+            # In the next round of the loop: what was sent in this one leaves before the disk is waited for.
+            self._loop.call_soon(self._write_lone)
         self._arm()
         if any(self._may_place(group, len(group.proposals.queue[0].data)) for group in self._hungry.values()):
             self.wake()
@@ -338,13 +356,41 @@ class Driver:
             self._submit(group, persist)
 
     def _submit(self, group: Group, persist: Persist) -> None:
-        assert group.written is not None
         group.submitted += 1
+        self._writing += 1
+        if self._writing == 1 and self._may_write_here(persist):
+            self._lone = (group, persist)
+            return
+        if self._lone is not None:
+            # It is not alone any more. It was taken first, and it stays first.
+            self._hand_to_pool(*self._lone)
+            self._lone = None
+        self._hand_to_pool(group, persist)
+
+    def _may_write_here(self, persist: Persist) -> bool:
+        if persist.snapshot is not None or not self._patience.left():
+            return False
+        return sum([len(batch.data) for batch in persist.batches]) <= self._settings.write_here_bytes
+
+    def _hand_to_pool(self, group: Group, persist: Persist) -> None:
+        assert group.written is not None
         self.pool.submit(group.store, persist, group.written)
+
+    def _write_lone(self) -> None:
+        if self._lone is None:
+            return
+        group, persist = self._lone
+        self._lone = None
+        assert group.written is not None
+        begin = time.perf_counter()
+        if not self.pool.write_here(group.store, persist, group.written):
+            self._hand_to_pool(group, persist)
+        self._patience.spent(time.perf_counter() - begin)
 
     def _written(self, group: Group, error: StorageError | None) -> None:
         """A write of this group came back; they come in order."""
         group.submitted -= 1
+        self._writing -= 1
         if group.raft.role is Role.STOPPED or self._closed or not group.writes:
             return None
         if isinstance(error, StorageFull):

@@ -77,7 +77,7 @@ class MultiRaft:
         self._readers = ThreadPoolExecutor(settings.reader_threads, thread_name_prefix="log-reader")
         now = Millis(int(loop.time() * 1000))
         node = Node(config.identity.node, boot=config.identity.boot, beat_ms=settings.beat_ms, now=now)
-        network = Network(config.identity, self._heard, config.transport, config.security)
+        network = Network(config.identity, self._heard, config.transport, config.security, on_drained=self.drained)
         pool = WriterPool(loop.call_soon_threadsafe, settings.writer_threads)
         self._driver = Driver(node, network, pool, self._readers, settings, self._stopped)
         self._address = await network.listen(config.listen)
@@ -164,6 +164,11 @@ class MultiRaft:
         if driver is None or found is None or self._closing:
             raise self._why_not(group)
         driver.submit(found, Proposal(data, count, done))
+
+    def drained(self) -> None:
+        """Say that what was submitted together is all there: when little goes on, it is acted on at once."""
+        if self._driver is not None:
+            self._driver.drained()
 
     async def propose(self, group: GroupId, data: Writable, count: int) -> Proposed:
         """Append a RecordBatch; returns when it is committed. Raises OperationFailed; see `definite`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from quorate.consensus.core.settings import MIB
+from quorate.consensus.core.settings import KIB, MIB
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +25,8 @@ class RuntimeSettings:
     """The most proposals in one group's queue."""
     apply_bytes: int = 1 * MIB
     """The most bytes that are handed to a state machine at once."""
+    write_here_bytes: int = 16 * KIB
+    """A write up to this size that is the only one under way is carried out on the loop's thread, while the disk is quick."""
     writer_threads: int = 4
     reader_threads: int = 2
     full_retry_ms: int = 250

@@ -76,6 +76,24 @@ class WriterPool:
             queue.busy = True
         self._work.put(queue)
 
+    def write_here(self, store: LogStore, persist: Persist, done: Done) -> bool:
+        """Carry `persist` out on this thread, now, if nothing else is under way for the store; whether it was.
+
+        For a small write that nothing else would overlap with: two changes of thread cost as much as its sync.
+        """
+        with self._changed:
+            queue = self._queues.get(id(store))
+            if queue is None:
+                queue = self._queues[id(store)] = _Queue(store)
+            if queue.busy or self._closing:
+                return False
+            queue.busy = True
+        group = [(persist, done)]
+        error = _write(queue, group)
+        self._settle(queue, group, error)
+        done(error)
+        return True
+
     def resume(self, store: LogStore) -> None:
         """Try again to write for a store that failed: the caller submits again what came back with an error, in order."""
         with self._changed:
@@ -123,6 +141,10 @@ class WriterPool:
 
         # Posted before the queue may be taken up again: completions keep the order of the writes.
         self._post(tell)
+        self._settle(queue, group, error)
+
+    def _settle(self, queue: _Queue, group: list[tuple[Persist, Done]], error: StorageError | None) -> None:
+        """A write is over: go on with what has arrived for its store since, or let it rest."""
         with self._changed:
             if error is not None and queue.error is None:
                 queue.error = error

@@ -38,6 +38,9 @@ class Owner(Protocol):
     def heard(self, message: NodeMessage) -> None:
         """A message arrived."""
 
+    def drained(self) -> None:
+        """Everything that arrived together on a connection was handed on."""
+
     def closed(self, connection: Connection) -> None:
         """The connection is gone."""
 
@@ -88,6 +91,7 @@ class Connection(asyncio.BufferedProtocol):
             who = f"node {self.node}" if self.node else "a stranger"
             _log.warning("closing the connection with %s at %s: %s", who, self.remote, error)
             self.abort()
+        self._owner.drained()
 
     def eof_received(self) -> bool:
         return False

@@ -47,8 +47,10 @@ class Network:
         settings: TransportSettings | None = None,
         security: Security | None = None,
         on_peer: Callable[[NodeId, bool], None] | None = None,
+        on_drained: Callable[[], None] | None = None,
     ) -> None:
-        """`on_peer(node, up)` is called when a connection with a node is made or lost."""
+        """`on_peer(node, up)` is called when a connection with a node is made or lost, `on_drained()` when everything that
+        arrived together on one connection was handed to `on_message`."""
         if len(identity.cluster) != CLUSTER_BYTES:
             raise ValueError(f"a cluster id has {CLUSTER_BYTES} bytes, not {len(identity.cluster)}")
         self.identity = identity
@@ -58,6 +60,7 @@ class Network:
         """How many messages were dropped because there was no connection, or a slow one."""
         self.oversize = 0
         """How many messages were dropped because no peer would accept a frame of that size."""
+        self.drained = on_drained if on_drained is not None else _nothing
         self._on_peer = on_peer
         self._security = security
         self._encoder = Encoder()
@@ -237,3 +240,7 @@ class Network:
             del self._open[connection.node]
             if self._on_peer is not None:
                 self._on_peer(connection.node, False)
+
+
+def _nothing() -> None:
+    pass
