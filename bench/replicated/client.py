@@ -21,7 +21,7 @@ from quorate.consensus.batch.header import HEADER_BYTES
 from quorate.consensus.runtime import new_event_loop
 from tests.support.record_batches import record_batch
 
-_SEQUENCE = struct.Struct("<Q")
+SEQUENCE = struct.Struct("<Q")
 _LOOK_AGAIN_S = 0.01
 
 
@@ -146,15 +146,9 @@ class Client:
         future: asyncio.Future[tuple[int, int, int]] = asyncio.get_running_loop().create_future()
         self.asked[number] = (node, future)
         link.transport.write(wire.request(operation, number, group))
-        try:
-            async with asyncio.timeout(1):
-                return await future
-        except (TimeoutError, asyncio.CancelledError):
-            if not future.cancelled() and not future.done():
-                return None
-            return None
-        finally:
-            self.asked.pop(number, None)
+        done, _ = await asyncio.wait([future], timeout=1)
+        del self.asked[number]
+        return future.result() if done and not future.cancelled() else None
 
     async def find_leader(self, group: int) -> int | None:
         """The node that says that it leads, in the highest term."""
@@ -189,6 +183,13 @@ class Client:
             return
         self.links[node] = link
 
+    def close(self) -> None:
+        """Hang up everywhere."""
+        self.running = False
+        for link in list(self.links.values()):
+            if link.transport is not None:
+                link.transport.abort()
+
     # Appends.
 
     def send(self, groups: list[int]) -> None:
@@ -218,7 +219,7 @@ class Client:
 
     def _number_body(self, number: int) -> bytes:
         body = bytearray(self._body)
-        _SEQUENCE.pack_into(body, HEADER_BYTES, number)
+        SEQUENCE.pack_into(body, HEADER_BYTES, number)
         return bytes(body)
 
     def answered(self, link: Link, answers: memoryview) -> None:
@@ -280,15 +281,13 @@ async def work(spec: ClientSpec) -> dict[str, object]:
     else:
         await over.wait()
     took, count = time.perf_counter() - begin, client.acknowledged - before
-    client.measuring = client.running = False
+    client.measuring = False
+    client.close()
     looking.cancel()
     if spec.journal is not None:
         with open(spec.journal, "wb") as file:  # noqa: ASYNC230 - the work is over
             client.journal.tofile(file)
     latencies = sorted(client.latencies)
-    for link in list(client.links.values()):
-        if link.transport is not None:
-            link.transport.abort()
     return {
         "seconds": took,
         "batches": count,

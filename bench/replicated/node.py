@@ -35,6 +35,8 @@ from quorate.consensus.transport.receive import Receiver
 CLUSTER = b"quorate's bench!"
 _MAX_FRAME = 64 * 1024 * 1024
 _OPEN_AT_ONCE = 8
+_MAX_WAITING = 32 * 1024 * 1024
+"""What one client may have waiting before its requests are left in the socket."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +69,8 @@ class Door(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
         self._answers: list[bytes] = []
+        self._waiting = 0
+        self._paused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -88,10 +92,13 @@ class Door(asyncio.BufferedProtocol):
         _, operation, number, group = wire.REQUEST.unpack_from(frame)
         if operation == wire.APPEND:
             batch = frame[wire.REQUEST.size :]
+            size = len(batch)
+            self._take_in(size)
             try:
-                self._runtime.submit(GroupId(group), batch if owned else bytearray(batch), 1, partial(self._done, number))
+                done = partial(self._done, number, size)
+                self._runtime.submit(GroupId(group), batch if owned else bytearray(batch), 1, done)
             except OperationFailed as error:
-                self._done(number, error)
+                self._done(number, size, error)
         elif operation == wire.LEADER:
             self._say_leader(number, GroupId(group))
         else:
@@ -108,7 +115,17 @@ class Door(asyncio.BufferedProtocol):
         leader = node_of(status.leader) if status.leader else 0
         self._say(wire.answer(number, wire.OK, leader, status.commit, status.term))
 
-    def _done(self, number: int, outcome: Outcome) -> None:
+    def _take_in(self, size: int) -> None:
+        self._waiting += size
+        if self._waiting > _MAX_WAITING and not self._paused and self._transport is not None:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def _done(self, number: int, size: int, outcome: Outcome) -> None:
+        self._waiting -= size
+        if self._paused and self._waiting <= _MAX_WAITING // 2 and self._transport is not None:
+            self._paused = False
+            self._transport.resume_reading()
         if isinstance(outcome, OperationFailed):
             if isinstance(outcome, NotLeading):
                 said = wire.answer(number, wire.NOT_LEADING, node_of(outcome.leader) if outcome.leader else 0)
@@ -171,7 +188,7 @@ async def _add_groups(runtime: MultiRaft, spec: NodeSpec, folder: Path) -> None:
 
 def main() -> None:
     """The process."""
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    logging.basicConfig(level=logging.ERROR, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -6,7 +6,7 @@ from quorate.consensus.core.effects import Role
 from quorate.consensus.core.leader import Leader
 from quorate.consensus.core.messages import TimeoutNow, VoteAnswer, VoteRequest
 from quorate.consensus.core.quorum import Outcome
-from quorate.consensus.core.types import FAR, NO_REPLICA, Millis, ReplicaId, Term
+from quorate.consensus.core.types import FAR, NEVER, NO_REPLICA, Millis, ReplicaId, Term
 
 
 class Elections(Leader):
@@ -149,6 +149,22 @@ class Elections(Leader):
             self.campaign()
         else:
             self._reset_timer()
+
+    def lose_touch(self) -> None:
+        """The connection with our leader's node broke: do not wait out its silence, ask soon whether others lost it too.
+
+        Only patience is lost, nothing is decided: the pre-vote fails while a quorum still hears the leader, and the next
+        sign of the leader makes this a follower as before.
+        """
+        if self.role is not Role.FOLLOWER or self.leader == NO_REPLICA or not self.promotable():
+            return
+        self._drop_cover()
+        self.heard_at = NEVER
+        self.timer_from = self.clock.now
+        # Not at once: the others need a moment to notice, and should not all ask together.
+        patience = self.settings.election_ms
+        self.timeout_ms = self.random.randrange(max(1, patience // 16), max(2, patience // 4))
+        self.deadline = Millis(self.clock.now + self.timeout_ms)
 
     # Votes.
 

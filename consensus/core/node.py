@@ -145,6 +145,13 @@ class Node:
         else:
             raft.step(message)
 
+    def lost(self, node: NodeId) -> None:
+        """The connection with a node broke: groups that it leads need not wait for its silence to last."""
+        for raft in self.groups.values():
+            if node_of(raft.leader) == node and raft.role is Role.FOLLOWER:
+                raft.lose_touch()
+                self._schedule(raft)
+
     def advance(self, now: Millis) -> None:
         """Tell the time before messages are stepped, so that they count as heard now. Nothing becomes due by this.
 

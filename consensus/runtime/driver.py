@@ -156,6 +156,13 @@ class Driver:
         if not self._scheduled:
             self.wake()
 
+    def peer_changed(self, node: NodeId, up: bool) -> None:
+        """The connection with a node was made, or broke."""
+        if not up and not self._closed:
+            self.node.advance(self.now())
+            self.node.lost(node)
+            self._arm()
+
     def drained(self) -> None:
         """What one connection had for us was heard. When little goes on, act on it now instead of in the next turn."""
         if self._scheduled and self._loop.time() - self._turn_at > _CALM_S:

@@ -77,7 +77,7 @@ class MultiRaft:
         self._readers = ThreadPoolExecutor(settings.reader_threads, thread_name_prefix="log-reader")
         now = Millis(int(loop.time() * 1000))
         node = Node(config.identity.node, boot=config.identity.boot, beat_ms=settings.beat_ms, now=now)
-        network = Network(config.identity, self._heard, config.transport, config.security, on_drained=self.drained)
+        network = Network(config.identity, self._heard, config.transport, config.security, self._peer_changed, self.drained)
         pool = WriterPool(loop.call_soon_threadsafe, settings.writer_threads)
         self._driver = Driver(node, network, pool, self._readers, settings, self._stopped)
         self._address = await network.listen(config.listen)
@@ -266,6 +266,10 @@ class MultiRaft:
     def _heard(self, message: NodeMessage) -> None:
         if self._driver is not None:
             self._driver.heard(message)
+
+    def _peer_changed(self, node: NodeId, up: bool) -> None:
+        if self._driver is not None:
+            self._driver.peer_changed(node, up)
 
     def _stopped(self, group: GroupId, reason: str) -> None:
         if self._config.on_stopped is not None:

@@ -26,7 +26,7 @@ class RuntimeSettings:
     apply_bytes: int = 1 * MIB
     """The most bytes that are handed to a state machine at once."""
     write_here_bytes: int = 16 * KIB
-    """A write up to this size that is the only one under way is carried out on the loop's thread, while the disk is quick."""
+    """The only write under way, up to this size, is carried out on the loop's thread, while the disk is quick."""
     writer_threads: int = 4
     reader_threads: int = 2
     full_retry_ms: int = 250
