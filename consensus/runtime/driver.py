@@ -444,6 +444,9 @@ class Driver:
     # Roles.
 
     def _role_changed(self, group: Group, change: RoleChange) -> None:
+        _log.info(
+            "group %s: %s in term %s, led by %s", group.raft.group, change.role.value, change.term, change.leader >> 32
+        )
         if change.role is Role.LEADER:
             self._take_up(group)
         elif change.role is Role.STOPPED:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -16,6 +16,7 @@ from quorate.consensus.core import (
     Batch,
     GroupId,
     Message,
+    NodeId,
     Offset,
     Persist,
     Raft,
@@ -23,6 +24,7 @@ from quorate.consensus.core import (
     Role,
     Snapshot,
     Term,
+    node_of,
 )
 from quorate.consensus.runtime.errors import OperationFailed
 from quorate.consensus.runtime.proposals import Proposals
@@ -156,14 +158,14 @@ class Group:
             stop_reason=raft.stop_reason,
         )
 
-    def heir(self) -> ReplicaId | None:
-        """The follower that is best placed to lead: a voter, heard of lately, with the longest matching log."""
+    def heir(self, nodes: Collection[NodeId]) -> ReplicaId | None:
+        """The follower on one of these nodes that is best placed to lead: a voter, heard of lately, with the longest log."""
         raft = self.raft
         now, patience = raft.clock.now, raft.settings.election_ms
         heirs = [
             progress
             for voter, progress in raft.progress.items()
-            if voter in raft.configuration.voters and now - progress.last_heard() < patience
+            if voter in raft.configuration.voters and node_of(voter) in nodes and now - progress.last_heard() < patience
         ]
         best = max(heirs, key=lambda progress: progress.match, default=None)
         return best.replica if best is not None else None

@@ -39,6 +39,8 @@ from quorate.consensus.storage.api import LogStore
 from quorate.consensus.storage.writer import WriterPool
 from quorate.consensus.transport import Address, Identity, Network, Security, TransportSettings
 
+_LOOK_AGAIN_S = 0.005
+
 
 @dataclass(frozen=True, kw_only=True)
 class NodeConfig:
@@ -304,24 +306,25 @@ class MultiRaft:
 
     async def _hand_over_all(self, driver: Driver) -> None:
         """Give every group that is led here to its best follower, and wait for that, but not for ever."""
-        led = [group for group in driver.groups.values() if group.leads]
-        for group in led:
-            heir = group.heir()
+        connected = driver.network.connected
+        leaving = []
+        for group in driver.groups.values():
+            heir = group.heir(connected) if group.leads else None
             if heir is not None:
                 try:
                     group.raft.transfer(heir)
                 except Refused:
                     continue
+                leaving.append(group)
         driver.wake()
-        try:
-            async with asyncio.timeout(self._config.runtime.shutdown_ms / 1000):
-                for group in led:
-                    while group.leads and group.raft.transfer_to:
-                        watcher: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                        group.watchers.append(watcher)
-                        await watcher
-        except TimeoutError:
-            return
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._config.runtime.shutdown_ms / 1000
+        while loop.time() < deadline:
+            # A transfer that is given up changes no role, so nobody would be woken by it.
+            leaving = [group for group in leaving if group.leads and group.raft.transfer_to]
+            if not leaving:
+                return
+            await asyncio.sleep(_LOOK_AGAIN_S)
 
 
 def _resolver(future: asyncio.Future[Proposed]) -> Done:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from quorate.consensus.core import Configuration, GroupId, NodeId, RaftSettings, ReplicaId, new_group, replica_id
+from quorate.consensus.core import Configuration, GroupId, NodeId, RaftSettings, new_group, replica_id
 from quorate.consensus.runtime import (
     MultiRaft,
     NodeConfig,
@@ -27,7 +27,7 @@ ANYWHERE = Address("127.0.0.1", 0)
 G1 = GroupId(1)
 PATIENCE_S = 20.0
 
-FAST = RaftSettings(heartbeat_ms=20, election_ms=100)
+FAST = RaftSettings(heartbeat_ms=30, election_ms=200)
 
 
 class KeepOpen:
@@ -154,7 +154,7 @@ class Cluster:
         return self.running[node]
 
     async def append(self, group: GroupId = G1, size: int = 200, count: int = 1, fill: bytes = b"q") -> Proposed:
-        """Append a batch wherever the leader is, trying again while that is safe."""
+        """Append a batch wherever the leader is, trying again until it is acknowledged."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             node = self.leader(group)
@@ -162,12 +162,8 @@ class Cluster:
                 if node is None:
                     raise NoSuchGroup("no leader yet")
                 return await self.running[node].propose(group, record_batch(size, count, fill), count)
-            except OperationFailed as error:
-                if not error.definite or time.monotonic() > deadline:
+            except OperationFailed:
+                # An uncertain one may be there twice then, which the callers allow for.
+                if time.monotonic() > deadline:
                     raise
                 await asyncio.sleep(0.005)
-
-
-def replica(node: int) -> ReplicaId:
-    """The first replica of a node."""
-    return replica_id(node)

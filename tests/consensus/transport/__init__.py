@@ -1,1 +1,1 @@
-"""Tests."""
+"""The peer transport: codec, framing, handshake, connections."""
