@@ -58,6 +58,7 @@ from quorate.consensus.transport import Network
 
 _log = logging.getLogger(__name__)
 _LATE_MS = 20
+_GRAIN_MS = 8
 _CALM_S = 0.0005
 _WHOLE_TAIL = 1 << 62
 
@@ -114,6 +115,8 @@ class Driver:
         self._patience = Patience(self._loop)
         self._timer: asyncio.TimerHandle | None = None
         self._armed: Millis = Millis(0)
+        # Nodes on one machine share its clock: they should not all wake, and campaign, at the same moment.
+        self._phase_ms = _GRAIN_MS + node.node * 3 % _GRAIN_MS
         self._closed = False
 
     # Life.
@@ -286,7 +289,8 @@ class Driver:
 
     def _arm(self) -> None:
         """Be woken at the next deadline. An earlier alarm that is set already does no harm."""
-        deadline = self.node.next_deadline()
+        # With many groups there is a deadline in every millisecond. They are met together, a little late.
+        deadline = Millis(self.node.next_deadline() // _GRAIN_MS * _GRAIN_MS + self._phase_ms)
         if self._timer is not None:
             if self._armed <= deadline:
                 return
