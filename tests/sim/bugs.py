@@ -20,7 +20,7 @@ from quorate.consensus.core import (
     Term,
     Token,
 )
-from quorate.consensus.core.messages import Append, AppendAnswer, Heartbeat, InstallSnapshot, Message, VoteRequest
+from quorate.consensus.core.messages import AppendAnswer, Heartbeat, InstallSnapshot, Message, VoteRequest
 from quorate.consensus.core.types import NO_REPLICA
 
 
@@ -78,9 +78,10 @@ class SelfVoteBeforeFsync(Raft):
 
     __slots__ = ()
 
-    def _become_candidate(self) -> None:
-        super()._become_candidate()
+    def _run(self, *, transfer: bool) -> None:
+        super()._run(transfer=transfer)
         self.votes[self.replica] = True
+        self._count_votes()
 
 
 class LeaderWithoutOwnVote(Raft):
@@ -227,18 +228,6 @@ class SnapshotTrustedEarly(Raft):
         self._snapshot_sequence = 0
 
 
-class AppliedTruncated(Raft):
-    """A delayed append truncates what is committed already, as if its previous offset were a conflict."""
-
-    __slots__ = ()
-
-    def _on_append(self, message: Append) -> None:
-        log = self.log
-        if message.term == self.term and message.previous < log.commit and log.start <= message.previous:
-            log.commit = log.applied = min(log.applied, message.previous)
-        super()._on_append(message)
-
-
 class SnapshotOfNothing(Raft):
     """A leader sends a snapshot that says it reaches further than its state does."""
 
@@ -273,7 +262,6 @@ BUGS: dict[str, type[Raft]] = {
     "leader-counts-itself-early": LeaderCountsItselfEarly,
     "heartbeat-tells-all": HeartbeatTellsAll,
     "snapshot-trusted-early": SnapshotTrustedEarly,
-    "applied-truncated": AppliedTruncated,
     "snapshot-of-nothing": SnapshotOfNothing,
 }
 """Every planted bug, by the name that `--bug` takes."""

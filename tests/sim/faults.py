@@ -67,7 +67,7 @@ class Nemesis:
 
     def _heal_later(self) -> None:
         """Cuts that last for ever teach little; the next one may come before this one is healed."""
-        self.world.at(self.world.now + self.world.random.randrange(50, 1_500), self.world.network.heal)
+        self.world.at(self.world.now + self.world.random.choice((100, 300, 1_500)), self.world.network.heal)
 
     # Machines.
 
@@ -143,12 +143,40 @@ class Nemesis:
         self.world.machine_of(leader).soon()
 
     def _compact(self) -> None:
-        host = self._some_host()
+        host = self._some_leader() or self._some_host()
         if host is not None and self._running(host):
             self.world.machine_of(host).compact(host)
 
     def _members(self) -> None:
         self.world.operators.change_members()
+
+    def _hunt(self) -> None:
+        """Nothing now: the hunt begins when somebody is elected."""
+
+    def elected(self, host: Host) -> None:
+        """Somebody leads. Give it a moment, then take it away."""
+        if self._active and Fault.HUNT in self._kinds and self.world.random.random() < 0.8:
+            patience = self.world.random.choice((10, 40, 150))
+            self.world.at(self.world.now + self.world.random.randrange(patience), self._strike_down, host)
+
+    def committed(self, host: Host) -> None:
+        """Somebody has just committed something, and nobody else has heard of it."""
+        if self._active and Fault.HUNT in self._kinds and self.world.random.random() < 0.1:
+            self.world.at(self.world.now, self._strike_down, host)
+
+    def _strike_down(self, host: Host) -> None:
+        machine = self.world.machine_of(host)
+        if not self._active or not host.leads() or machine.node is None:
+            return
+        self.world.count("struck down")
+        how = self.world.random.randrange(4)
+        if how == 0:
+            self._kill(machine)
+        elif how == 1:
+            self._stop_for_a_while(machine)
+        else:
+            self.world.network.isolate(machine.number)
+            self._heal_later()
 
     def _running(self, host: Host) -> bool:
         return self.world.machine_of(host).running()

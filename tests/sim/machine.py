@@ -245,6 +245,7 @@ class Machine:
         if effects.role is not None and effects.role.role is Role.LEADER:
             oracle.leads(host, raft)
             world.count("election")
+            world.nemesis.elected(host)
         self._decide(host, raft, effects)
         for read in effects.log_reads:
             world.at(world.now + world.random.randrange(10), self._supply, host, host.life, read.to, read.first, read.max_bytes)
@@ -257,6 +258,7 @@ class Machine:
             oracle.commits(host, raft, host.commit, effects.commit)
             host.commit = effects.commit
             self._acknowledge(host, raft)
+            world.nemesis.committed(host)
         if effects.apply is not None:
             self._apply(host, *effects.apply)
         for read, offset in effects.reads:
@@ -288,6 +290,8 @@ class Machine:
     # Disks.
 
     def _sync_ms(self, host: Host) -> int:
+        if self.world.healed:
+            return 1
         longest = self.world.plan.sync_ms
         if self.world.now < host.slow_until:
             longest = max(longest, 10) * 20
@@ -352,7 +356,7 @@ class Machine:
         floor = max(raft.log.start, image.state_offset)
         ends = [offset for offset in host.states if floor < offset <= min(raft.log.applied, raft.log.stable)]
         if ends:
-            offset = self.world.random.choice(ends)
+            offset = self.world.random.choice((ends[-1], self.world.random.choice(ends)))
             host.disk.save_state(offset, encode_state(offset, host.states[offset]))
             host.states = {end: state for end, state in host.states.items() if end >= offset}
             raft.compact(offset)

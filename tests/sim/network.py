@@ -17,19 +17,18 @@ class Network:
         self.world = world
         self.cut: set[tuple[int, int]] = set()
         """The directed links that carry nothing now."""
-        self.perfect = False
 
     def send(self, sender: NodeId, to: NodeId, message: NodeMessage) -> None:
         """Carry one message, or lose it."""
         world, plan = self.world, self.world.plan
         random = world.random.random
-        if self.perfect:
+        if world.healed:
             return self._deliver_in(1, to, message)
         if (sender, to) in self.cut or random() < plan.loss:
             world.trace("lost %s -> %s %s", sender, to, message)
             return None
         if plan.double and random() < plan.double:
-            self._deliver_in(self._delay_ms(), to, message)
+            self._deliver_in(1 + world.random.randrange(plan.echo_ms), to, message)
         return self._deliver_in(self._delay_ms(), to, message)
 
     def _delay_ms(self) -> int:

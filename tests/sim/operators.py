@@ -8,7 +8,6 @@ from quorate.consensus.core import BadRequest, Raft, Refused, ReplicaId, new_rep
 
 if TYPE_CHECKING:
     from tests.sim.machine import Host
-    from tests.sim.oracle import Oracle
     from tests.sim.world import World
 
 
@@ -77,7 +76,9 @@ class Operators:
         if leader.raft is None or not world.machine_of(leader).running():
             return
         raft = leader.raft
-        moves = (self._add, self._add, self._promote, self._promote, self._remove, self._demote, self._replace, self._reuse)
+        moves = [self._add, self._remove, self._demote, self._reuse]
+        if raft.configuration.learners:
+            moves += [self._promote, self._promote, self._promote, self._replace]
         world.random.choice(moves)(index, leader, raft)
         self._gone[index] |= {replica for replica in oracle.hosts if replica not in raft.configuration.members}
 
@@ -104,10 +105,7 @@ class Operators:
         self._incarnations[index] += 1
         replica = replica_id(node, self._incarnations[index])
         if self._ask(leader, raft, set(configuration.voters), {*configuration.learners, replica}):
-            self._place(self.world.oracles[index], replica)
-
-    def _place(self, oracle: Oracle, replica: ReplicaId) -> None:
-        self.world.machines[node_of(replica) - 1].host(oracle, replica, new_replica())
+            self.world.machines[node - 1].host(self.world.oracles[index], replica, new_replica())
 
     def _promote(self, _index: int, leader: Host, raft: Raft) -> None:
         configuration = raft.configuration
@@ -143,5 +141,9 @@ class Operators:
         gone = sorted(replica for replica in self._gone[index] if node_of(replica) not in taken and replica in oracle.hosts)
         if gone and not configuration.joint:
             replica = self.world.random.choice(gone)
+            machine = self.world.machines[node_of(replica) - 1]
             if self._ask(leader, raft, set(configuration.voters), {*configuration.learners, replica}):
-                self._place(oracle, replica)
+                if machine.node is not None:
+                    machine.crash()
+                machine.host(oracle, replica, new_replica())
+                machine.start()

@@ -32,6 +32,8 @@ class Fault(Enum):
     TRANSFER = "transfer"
     COMPACT = "compact"
     MEMBERS = "members"
+    HUNT = "hunt"
+    """Whoever becomes leader is cut off, killed or paused soon after: logs diverge, and old terms come back."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +49,8 @@ class Plan:
     """When the faults end."""
     loss: float
     double: float
+    echo_ms: int
+    """How long after the first the second copy of a doubled message may come: long enough to come from another term."""
     slow: float
     """How likely a message takes up to `slow_ms` instead of a few."""
     slow_ms: int
@@ -65,39 +69,83 @@ class Plan:
     def draw(cls, seed: int) -> Plan:
         """The plan of a seed: always the same."""
         random = Random(seed)
-        nodes = random.choice((3, 3, 3, 4, 5, 5, 6, 7))
-        replicas = []
-        for _ in range(random.choice((1, 1, 2, 3))):
-            size = random.choice([count for count in (1, 2, 3, 3, 3, 4, 5) if count <= nodes])
-            replicas.append(tuple(sorted(random.sample(range(1, nodes + 1), size))))
-        chosen = [fault for fault in Fault if random.random() < 0.4]
+        theme = random.choice(_THEMES)
+        nodes = random.choice(theme.nodes)
+        sizes = [size for size in theme.voters if size <= nodes]
+        replicas = [
+            tuple(sorted(random.sample(range(1, nodes + 1), random.choice(sizes)))) for _ in range(random.choice(theme.groups))
+        ]
+        faults = {fault: random.choice((1, 2, 5)) for fault in Fault if random.random() < theme.others}
+        for fault in theme.faults:
+            faults[fault] = random.choice((2, 5))
         return cls(
             seed=seed,
             nodes=nodes,
             replicas=tuple(replicas),
-            settings=_settings(random),
+            settings=_settings(random, theme),
             until_ms=random.randrange(1_500, 4_500),
-            loss=random.choice((0.0, 0.0, 0.02, 0.1, 0.3)),
+            loss=random.choice(theme.loss),
             double=random.choice((0.0, 0.02, 0.2)),
-            slow=random.choice((0.0, 0.05, 0.3)),
+            echo_ms=random.choice((5, 500, 3_000)),
+            slow=random.choice(theme.slow),
             slow_ms=random.choice((50, 300, 1_500)),
-            sync_ms=random.choice((1, 5, 20, 80)),
+            sync_ms=random.choice(theme.sync_ms),
             lazy_ms=random.choice((0, 0, 2, 8)),
             tick_first=random.random() < 0.5,
-            propose_ms=random.choice((3, 10, 40)),
+            propose_ms=random.choice(theme.propose_ms),
             read_ms=random.choice((20, 60)),
-            fault_ms=random.choice((20, 60, 150)),
-            faults=tuple((fault, random.choice((1, 2, 5))) for fault in chosen),
+            fault_ms=random.choice((40, 80, 150)),
+            faults=tuple(faults.items()),
         )
 
 
-def _settings(random: Random) -> RaftSettings:
-    heartbeat_ms = random.choice((15, 30, 50))
+@dataclass(frozen=True, kw_only=True)
+class Theme:
+    """Faults that bring out the worst in each other, and the sizes at which they do."""
+
+    faults: tuple[Fault, ...] = ()
+    others: float = 0.1
+    """How likely each other fault takes part too."""
+    nodes: tuple[int, ...] = (3, 3, 5)
+    voters: tuple[int, ...] = (3, 3, 5)
+    groups: tuple[int, ...] = (1,)
+    loss: tuple[float, ...] = (0.0, 0.0, 0.02, 0.1)
+    slow: tuple[float, ...] = (0.0, 0.02, 0.1, 0.3)
+    sync_ms: tuple[int, ...] = (1, 3, 10, 30)
+    propose_ms: tuple[int, ...] = (3, 10, 40)
+    beat_ms: tuple[int, ...] = (10, 15, 20)
+    max_append_bytes: tuple[int, ...] = (1, 1, 150, 2_000, 1 << 20)
+    max_inflight: tuple[int, ...] = (1, 2, 8, 64)
+
+
+_THEMES = (
+    Theme(others=0.4, nodes=(3, 3, 4, 5, 6, 7), voters=(1, 2, 3, 3, 3, 4, 5), groups=(1, 2, 3)),
+    # Figure 8: leaders that fall while they are still handing out what an older term left behind, batch by batch.
+    Theme(
+        faults=(Fault.HUNT,),
+        others=0.05,
+        loss=(0.0, 0.02),
+        slow=(0.0, 0.02, 0.1),
+        sync_ms=(1, 3, 10),
+        propose_ms=(3, 6),
+        beat_ms=(8, 12),
+        max_append_bytes=(1, 1, 1, 150),
+        max_inflight=(1, 1, 2, 8),
+    ),
+    Theme(faults=(Fault.HUNT, Fault.CRASH, Fault.SLOW_DISK), propose_ms=(3, 10)),
+    Theme(faults=(Fault.HUNT, Fault.COMPACT, Fault.SLOW_DISK, Fault.SPLIT)),
+    Theme(faults=(Fault.MEMBERS, Fault.HUNT), nodes=(4, 5, 6, 7), voters=(1, 2, 3, 3)),
+    Theme(faults=(Fault.MEMBERS, Fault.COMPACT, Fault.SPLIT), nodes=(4, 5, 6, 7), voters=(1, 2, 3, 3)),
+)
+
+
+def _settings(random: Random, theme: Theme) -> RaftSettings:
+    heartbeat_ms = random.choice(theme.beat_ms)
     return RaftSettings(
         heartbeat_ms=heartbeat_ms,
-        election_ms=heartbeat_ms * random.choice((2, 4, 6)),
-        max_append_bytes=random.choice((1, 1, 150, 2_000, 1 << 20)),
-        max_inflight=random.choice((1, 2, 8, 64)),
+        election_ms=heartbeat_ms * random.choice((3, 5, 8)),
+        max_append_bytes=random.choice(theme.max_append_bytes),
+        max_inflight=random.choice(theme.max_inflight),
         max_inflight_bytes=random.choice((1, 300, 1 << 20)),
         max_uncommitted_bytes=random.choice((400, 5_000, 1 << 20)),
         tail_bytes=random.choice((1, 500, 1 << 20)),

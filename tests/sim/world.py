@@ -37,6 +37,8 @@ class World:
         self.raft_class = raft_class
         self.random = Random(plan.seed ^ 0x5EED)
         self.now = 0
+        self.healed = False
+        """Whether the faults are over: the network and the disks do as they should."""
         self.counts: Counter[str] = Counter()
         self.lines: list[str] | None = [] if tracing else None
         self._events: list[tuple[int, int, Callable[..., None], tuple[object, ...]]] = []
@@ -102,7 +104,7 @@ class World:
         self.nemesis.stop()
         self.operators.stop()
         self.network.heal()
-        self.network.perfect = True
+        self.healed = True
         for machine in self.machines:
             machine.paused_until = min(machine.paused_until, self.now)
             for host in machine.hosts.values():
