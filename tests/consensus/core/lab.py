@@ -1,4 +1,4 @@
-"""A bench for a few replicas: time is handed in, messages are lists to look at, and a write is durable when the test says so.
+"""A bench for a few replicas: time is handed in, messages are lists, and a write is durable when the test says so.
 
 `Member` is one replica with its disk. `Lab` wires several and carries their messages. The message builders below fill in
 what most tests do not care about. Nothing here is random and nothing happens by itself.
@@ -286,8 +286,11 @@ class Member:
             for supporter in supporters:
                 self.raft.step(vote(term, pre=pre, sender=supporter, to=self.id >> 32))
             self.run()
-        assert self.raft.role is Role.LEADER
+        assert self.role() is Role.LEADER
         return self.said()
+
+    def role(self) -> Role:
+        return self.raft.role
 
     def crash(self, keep: int = 0) -> None:
         """Lose what was not durable (but the first `keep` writes) and start again."""
@@ -398,7 +401,7 @@ class Lab:
         """Make this node the leader, with everything delivered."""
         self[node].campaign()
         self.settle()
-        assert self[node].role is Role.LEADER
+        assert self.role(node) is Role.LEADER
         return self[node]
 
     def propose(self, node: int, payload: bytes = b"x", count: int = 1) -> Batch:
@@ -406,6 +409,9 @@ class Lab:
         batch = self[node].propose(payload, count)
         self.settle()
         return batch
+
+    def role(self, node: int) -> Role:
+        return self[node].role
 
     def leaders(self) -> list[int]:
         return [node for node, member in self.members.items() if member.raft.role is Role.LEADER]
