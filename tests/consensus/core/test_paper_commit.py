@@ -76,7 +76,7 @@ def test_figure_8_d_the_old_batch_may_still_be_overwritten() -> None:
     lab.isolate(1)
     lab.cut = {(a, b) for a, b in lab.cut if 1 in (a, b)}
     for node in (2, 3, 4, 5):
-        lab[node].tick(Millis(299))
+        lab[node].tick(Millis(300))
     lab[5].campaign()
     lab.settle()
     if lab.role(5) is not Role.LEADER:  # its first campaign only learned the term
@@ -85,7 +85,7 @@ def test_figure_8_d_the_old_batch_may_still_be_overwritten() -> None:
     assert lab.role(5) is Role.LEADER
     assert lab.members[2].terms()[:2] == lab.members[3].terms()[:2] == [1, 3]
     lab.heal()
-    lab.now = 299
+    lab.now = 300
     lab.advance(100)
     assert lab.members[1].terms()[:2] == [1, 3]
     for member in lab.members.values():
@@ -116,7 +116,7 @@ def test_5_4_3_a_new_leader_has_everything_that_was_committed() -> None:
     lab.heal()
     lab.isolate(1)
     for node in (2, 3, 4, 5):
-        lab[node].tick(Millis(299))
+        lab[node].tick(Millis(300))
     for candidate in (5, 4):
         lab[candidate].campaign()
         lab.settle()

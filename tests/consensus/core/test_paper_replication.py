@@ -35,9 +35,7 @@ FIGURE_7 = {
 
 @pytest.mark.parametrize("name", FIGURE_7)
 def test_figure_7_every_follower_becomes_equal_to_the_leader(name: str) -> None:
-    lab = Lab(
-        logs={1: log_of(*FIGURE_7_LEADER), 2: log_of(*FIGURE_7[name]), 3: log_of(1)}, terms={1: 7, 2: 7, 3: 7}
-    )
+    lab = Lab(logs={1: log_of(*FIGURE_7_LEADER), 2: log_of(*FIGURE_7[name]), 3: log_of(1)}, terms={1: 7, 2: 7, 3: 7})
     leader = lab.members[1]
     lab.net.extend(leader.lead(3))
     assert leader.raft.term == 8
@@ -50,9 +48,7 @@ def test_figure_7_every_follower_becomes_equal_to_the_leader(name: str) -> None:
 @pytest.mark.parametrize("name", FIGURE_7)
 def test_figure_7_finding_where_the_logs_agree_takes_a_round_trip_per_term_at_most(name: str) -> None:
     """The hints by term (end of section 5.3): not one message per offset."""
-    lab = Lab(
-        logs={1: log_of(*FIGURE_7_LEADER), 2: log_of(*FIGURE_7[name]), 3: log_of(1)}, terms={1: 7, 2: 7, 3: 7}
-    )
+    lab = Lab(logs={1: log_of(*FIGURE_7_LEADER), 2: log_of(*FIGURE_7[name]), 3: log_of(1)}, terms={1: 7, 2: 7, 3: 7})
     lab.net.extend(lab.members[1].lead(3))
     probes = 0
     while lab.collect():
