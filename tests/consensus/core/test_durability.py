@@ -1,7 +1,7 @@
 """Persist before answering: which message waits for which fsync, and what a crash in between leaves.
 
 Requests promise nothing about the sender's disk and leave at once. Answers to appends and votes, the leader's own
-acknowledgement and a candidate's own vote wait. (Sections 5.1 to 5.3, Figure 2: "updated on stable storage before responding".)
+acknowledgement and a candidate's own vote wait. (Figure 2: "updated on stable storage before responding".)
 """
 
 from __future__ import annotations
