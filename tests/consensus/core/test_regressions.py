@@ -232,6 +232,20 @@ def test_stale_ack_counted_in_a_new_term() -> None:
     assert member.raft.log.commit == -1
 
 
+def test_pre_vote_of_an_earlier_term_counted_for_a_later_one() -> None:
+    """A grant names the term that was asked about. Left over from an earlier campaign it says nothing about this one."""
+    member = Member(voters=range(1, 6), term=4)
+    member.campaign()
+    member.hear(vote(5, pre=True, sender=2), vote(5, pre=True, sender=3))
+    assert (member.role(), member.raft.term) == (Role.CANDIDATE, 5)
+    member.campaign()
+    assert member.role() is Role.PRE_CANDIDATE, "asking about term 6"
+    member.hear(vote(5, pre=True, sender=4), vote(5, pre=True, sender=5))
+    assert (member.role(), member.raft.term) == (Role.PRE_CANDIDATE, 5)
+    member.hear(vote(6, pre=True, sender=4), vote(6, pre=True, sender=5))
+    assert (member.role(), member.raft.term) == (Role.CANDIDATE, 6)
+
+
 def test_double_vote_after_restart() -> None:
     member = Member()
     member.hear(ask_vote(3, sender=2))
