@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from quorate.consensus.core import Millis, Offset, RaftSettings, Role, replica_id
-from quorate.consensus.core.messages import Append, AppendAnswer, HeartbeatAnswer, TimeoutNow, VoteAnswer, VoteRequest
+from quorate.consensus.core.messages import (
+    Append,
+    AppendAnswer,
+    Heartbeat,
+    HeartbeatAnswer,
+    TimeoutNow,
+    VoteAnswer,
+    VoteRequest,
+)
 from quorate.consensus.core.progress import Pace
 from tests.consensus.core.lab import (
     SETTINGS,
@@ -221,7 +229,7 @@ def test_heartbeat_never_names_a_commit_that_the_follower_has_not_acknowledged()
     member = Member()
     member.lead(2)
     member.hear(accepted(0))
-    beats = {m.to: m for m in member.pass_time(60) if hasattr(m, "round")}
+    beats = {m.to: m for m in only(Heartbeat, member.pass_time(60))}
     assert (beats[replica_id(2)].commit, beats[replica_id(3)].commit) == (0, -1)
 
 
