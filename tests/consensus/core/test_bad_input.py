@@ -317,7 +317,7 @@ def test_a_configuration_that_cannot_be_read_is_ignored_with_its_append(why: str
     broken = append(2, 2, data(3, 2), batch(4, 4, 2, BatchKind.CONFIG, UNREADABLE[why]), term=2)
     assert member.hear(broken) == []
     assert picture(member) == before
-    with pytest.raises(ValueError, match="configuration|learner"):
+    with pytest.raises(ValueError, match=r"configuration|learner"):
         Configuration.decode(UNREADABLE[why])
 
 
