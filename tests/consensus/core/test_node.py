@@ -290,6 +290,15 @@ def test_a_claim_while_we_lead_that_term_is_refused() -> None:
     assert answer.refused == ((1, 1),)
 
 
+def test_a_claim_that_is_no_longer_made_covers_nobody() -> None:
+    node = Node(NodeId(2), boot=1, beat_ms=BEAT)
+    raft = make(node)
+    node.step(Beat(NodeId(1), NodeId(2), 1, 1, 1, (Claim(GroupId(1), replica_id(1), replica_id(2), Term(1)),)))
+    covered = raft.cover
+    node.step(Beat(NodeId(1), NodeId(2), 1, 2, 2, ()))
+    assert covered is not raft.cover is None
+
+
 def test_a_beat_without_claims_from_a_stranger_asks_for_them() -> None:
     node = Node(NodeId(2), boot=1, beat_ms=BEAT)
     make(node)
