@@ -143,6 +143,9 @@ class Elections(Leader):
         wanted = Role.PRE_CANDIDATE if message.pre else Role.CANDIDATE
         if self.role is not wanted or message.sender not in self.configuration.electors:
             return self._ignore()
+        if message.pre and message.granted and message.term != self.term + 1:
+            # Left over from an earlier campaign: it grants a term that has begun since, not the one we ask about now.
+            return self._ignore()
         self.votes.setdefault(message.sender, message.granted)
         return self._count_votes()
 

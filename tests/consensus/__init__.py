@@ -1,0 +1,1 @@
+"""Tests of Raft: the core, and what drives it."""
