@@ -121,6 +121,18 @@ def restart(stage: Stage, arguments: Arguments) -> None:
     stage.restart(node)
 
 
+def pause(stage: Stage, arguments: Arguments) -> None:
+    node, _ = _target(stage, arguments)
+    arguments.done()
+    stage.host(node).paused = True
+
+
+def resume(stage: Stage, arguments: Arguments) -> None:
+    node, _ = _target(stage, arguments)
+    arguments.done()
+    stage.host(node).paused = False
+
+
 # Requests.
 
 
@@ -219,7 +231,7 @@ def fail_sync(stage: Stage, arguments: Arguments) -> None:
 def deliver(stage: Stage, arguments: Arguments) -> None:
     choice, quiet = _choice(stage, arguments), arguments.flag("quiet")
     arguments.done()
-    messages = stage.network.take(choice)
+    messages = stage.network.take(choice, stage.paused())
     stage.deliver(messages, quiet=quiet)
     if not messages:
         stage.say("nothing")
@@ -340,10 +352,12 @@ COMMANDS: dict[str, Command] = {
     "log": log,
     "new-replica": new_replica,
     "partition": partition,
+    "pause": pause,
     "propose": propose,
     "read": read,
     "release": release,
     "restart": restart,
+    "resume": resume,
     "run": run,
     "settle": settle,
     "status": status,

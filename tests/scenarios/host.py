@@ -31,6 +31,9 @@ from quorate.consensus.core import (
 from tests.scenarios import show
 from tests.support.disk import Disk
 
+NEVER_MS = 1 << 40
+"""Longer than any scenario lasts."""
+
 
 class Patience:
     """The random source of a scenario: node n waits 10 n ms longer than the shortest election timeout."""
@@ -86,18 +89,21 @@ class Host:
         self.number = number
         self.settings = settings
         self.beat_ms = beat_ms
+        """How often the node beats; 0 switches beats off, and then each group sends its own heartbeats."""
         self.seats: dict[GroupId, Seat] = {}
         self.node: Node | None = None
         self.boots = 0
         self.manual = False
         """Whether writes wait for a `sync` of the script."""
+        self.paused = False
+        """Whether the process stands still: it hears nothing, and its clock does not move."""
         self._say = say
         self._check = check
 
     def boot(self, now: Millis) -> Node:
         """Start the node on what its disks hold."""
         self.boots += 1
-        self.node = Node(NodeId(self.number), boot=self.boots, beat_ms=self.beat_ms, now=now)
+        self.node = Node(NodeId(self.number), boot=self.boots, beat_ms=self.beat_ms or NEVER_MS, now=now)
         for seat in self.seats.values():
             seat.forget()
             self.seat_down(self.node, seat)
@@ -128,7 +134,7 @@ class Host:
             turn = self.node.take()
             if not turn.groups and not turn.beats:
                 return
-            for beat in turn.beats:
+            for beat in turn.beats if self.beat_ms else ():
                 send(beat)
             for raft, effects in turn.groups:
                 self._carry_out(raft, effects, send)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from quorate.consensus.core import NodeMessage, node_of
@@ -48,9 +49,9 @@ class Network:
         self.held: list[NodeMessage] = []
         self.cuts: set[tuple[int, int]] = set()
 
-    def take(self, choice: Choice) -> list[NodeMessage]:
-        """Take messages out of the air."""
-        return self._remove(self.flying, choice)
+    def take(self, choice: Choice, waiting: Set[int] = frozenset()) -> list[NodeMessage]:
+        """Take messages out of the air, except those for nodes that are `waiting` to hear again."""
+        return self._remove(self.flying, choice, waiting)
 
     def hold(self, choice: Choice) -> list[NodeMessage]:
         """Set messages aside."""
@@ -74,8 +75,8 @@ class Network:
         return ends(message) in self.cuts
 
     @staticmethod
-    def _remove(messages: list[NodeMessage], choice: Choice) -> list[NodeMessage]:
-        picked = choice.pick(messages)
+    def _remove(messages: list[NodeMessage], choice: Choice, waiting: Set[int] = frozenset()) -> list[NodeMessage]:
+        picked = choice.pick([message for message in messages if ends(message)[1] not in waiting])
         # By identity: a doubled message is the same object twice, and one `take` of one of them leaves the other.
         for message in picked:
             index = next(index for index, other in enumerate(messages) if other is message)

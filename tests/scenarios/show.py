@@ -167,7 +167,7 @@ def write(value: Persist) -> str:
     if value.start is not None:
         parts.append(f"start after {value.start.offset}")
     if value.hard_state is not None:
-        parts.append(hard_state(value.hard_state))
+        parts.append(f"{hard_state(value.hard_state)} commit {offset(value.hard_state.commit)}")
     return " ".join(parts)
 
 

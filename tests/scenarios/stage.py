@@ -16,6 +16,7 @@ from quorate.consensus.core import (
     GroupId,
     HardState,
     Millis,
+    Node,
     NodeMessage,
     Offset,
     Raft,
@@ -36,8 +37,6 @@ from tests.scenarios.host import Host, Seat, Truth
 from tests.scenarios.language import Mistake
 from tests.scenarios.network import Choice, Network, ends
 
-NO_BEATS = 1 << 40
-"""A beat interval that no scenario lives to see."""
 MANY = 2_000
 """More deliveries than any scenario needs: after so many it will never be quiet."""
 
@@ -52,7 +51,7 @@ class Stage:
         self.network = Network()
         self.groups: list[GroupId] = [GroupId(1)]
         self.settings = RaftSettings()
-        self.beat_ms = NO_BEATS
+        self.beat_ms = 0
         self._truth = Truth()
         self._indent = ""
         self._traffic: Counter[str] = Counter()
@@ -97,8 +96,13 @@ class Stage:
             raise Mistake(f"node {number} has no group {group}")
         return raft
 
-    def up(self) -> list[Host]:
-        return [host for _, host in sorted(self.hosts.items()) if host.node is not None]
+    def running(self) -> list[tuple[Host, Node]]:
+        """The nodes that are up and not paused."""
+        hosts = [host for _, host in sorted(self.hosts.items())]
+        return [(host, host.node) for host in hosts if host.node is not None and not host.paused]
+
+    def paused(self) -> set[int]:
+        return {host.number for host in self.hosts.values() if host.paused}
 
     # Nodes.
 
@@ -214,31 +218,31 @@ class Stage:
             self._traffic[f"{show.kind(message)}{' lost' if lost else ''}"] += 1
             if quiet:
                 if not lost:
-                    self._arrive(message)
+                    self._arrive(message, quiet=True)
             elif lost:
                 self.say(f"lost {self._named(message)}")
             else:
                 with self.below(self._named(message)):
-                    self._arrive(message)
+                    self._arrive(message, quiet=False)
 
     def _named(self, message: NodeMessage) -> str:
         group = getattr(message, "group", None)
         return f"g{group} {show.message(message)}" if group is not None and len(self.groups) > 1 else show.message(message)
 
-    def _arrive(self, message: NodeMessage) -> None:
+    def _arrive(self, message: NodeMessage, *, quiet: bool) -> None:
         host = self.hosts[ends(message)[1]]
         assert host.node is not None
         raft = host.node.groups.get(getattr(message, "group", GroupId(0)))
         ignored = raft.ignored if raft is not None else 0
         host.node.step(message)
-        if raft is not None and raft.ignored > ignored:
+        if raft is not None and raft.ignored > ignored and not quiet:
             host.tell(raft, "ignores it")
         self.turn(host)
 
     def settle(self, *, quiet: bool) -> None:
         """Deliver until nothing is in flight."""
         for _ in range(MANY):
-            messages = self.network.take(Choice(count=1))
+            messages = self.network.take(Choice(count=1), self.paused())
             if not messages:
                 return
             self.deliver(messages, quiet=quiet)
@@ -257,17 +261,18 @@ class Stage:
         self._traffic.clear()
         target = Millis(self.now + millis)
         while True:
-            due = min((host.node.next_deadline() for host in self.up() if host.node is not None), default=target)
+            due = min((node.next_deadline() for _, node in self.running()), default=target)
             self.now = max(self.now, min(due, target))
             spoken = len(self.lines)
-            for host in self.up():
-                assert host.node is not None
-                host.node.tick(self.now)
-                self.turn(host)
-            if deliver:
-                self.settle(quiet=True)
-            self.lines[spoken:] = [f"at {self.now}: {line}" for line in self.lines[spoken:]]
-            if due > target or self.now == target:
+            with self.below(f"at {self.now}"):
+                for host, node in self.running():
+                    node.tick(self.now)
+                    self.turn(host)
+                if deliver:
+                    self.settle(quiet=True)
+            if len(self.lines) == spoken + 1:
+                del self.lines[spoken:]
+            if self.now == target:
                 break
         if deliver and self._traffic:
             self.say("messages: " + ", ".join(f"{count} {name}" for name, count in sorted(self._traffic.items())))
