@@ -52,12 +52,17 @@ def _choice(stage: Stage, arguments: Arguments) -> Choice:
     kind = arguments.option("type")
     if kind is not None and kind not in show.KINDS:
         raise Mistake(f"there are no messages of type {kind!r}; there are {', '.join(show.KINDS)}")
-    sender, to = arguments.number_option("from"), arguments.number_option("to")
-    for node in (sender, to):
+    sender, to, either = (arguments.number_option(name) for name in ("from", "to", "with"))
+    for node in (sender, to, either):
         if node is not None:
             stage.host(node)
     return Choice(
-        sender=sender, to=to, kind=kind, count=arguments.number_option("count"), backwards=arguments.flag("backwards")
+        sender=sender,
+        to=to,
+        either=either,
+        kind=kind,
+        count=arguments.number_option("count"),
+        backwards=arguments.flag("backwards"),
     )
 
 
@@ -84,7 +89,7 @@ def add_nodes(stage: Stage, arguments: Arguments) -> None:
     with stage.hushed():
         for group in stage.groups:
             stage.ask(leader, group, Raft.campaign)
-        stage.settle(quiet=True)
+        stage.settle(Choice(), quiet=True)
     for group in stage.groups:
         host, raft = stage.host(leader), stage.raft(leader, group)
         host.tell(raft, f"is leader in term {raft.term}, commit {show.offset(raft.log.commit)}")
@@ -238,9 +243,11 @@ def deliver(stage: Stage, arguments: Arguments) -> None:
 
 
 def settle(stage: Stage, arguments: Arguments) -> None:
-    quiet = arguments.flag("quiet")
+    choice, quiet = _choice(stage, arguments), arguments.flag("quiet")
     arguments.done()
-    stage.settle(quiet=quiet)
+    if choice.count is not None or choice.backwards:
+        raise Mistake("settle delivers one message after the other until none is left: no count=, no backwards")
+    stage.settle(choice, quiet=quiet)
 
 
 def drop(stage: Stage, arguments: Arguments) -> None:

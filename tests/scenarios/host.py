@@ -187,7 +187,7 @@ class Host:
             batches = seat.disk.written.read(*effects.apply)
             seat.state += [(batch.last, show.content(batch)) for batch in batches if batch.kind is BatchKind.DATA]
             self._check(raft.group, batches)
-            parts.append(f"applies {show.batches(batches)}")
+            parts.append(f"applies {show.many(batches)}")
         if parts:
             self.tell(raft, ", ".join(parts))
 

@@ -23,6 +23,7 @@ class Choice:
 
     sender: int | None = None
     to: int | None = None
+    either: int | None = None
     kind: str | None = None
     count: int | None = None
     backwards: bool = False
@@ -32,7 +33,8 @@ class Choice:
         return (
             self.sender in (None, sender)
             and self.to in (None, to)
-            and (self.kind is None or self.kind == show.kind(message))
+            and self.either in (None, sender, to)
+            and self.kind in (None, show.kind(message))
         )
 
     def pick(self, messages: list[NodeMessage]) -> list[NodeMessage]:

@@ -100,6 +100,11 @@ def batches(values: Iterable[Batch]) -> str:
     return "[" + ", ".join(map(batch, values)) + "]"
 
 
+def many(values: list[Batch]) -> str:
+    """Batches one by one, or only where they begin and end when that would be a long line."""
+    return batches(values) if len(values) <= 5 else f"{values[0].base}..{values[-1].last}"
+
+
 def message(value: NodeMessage) -> str:
     """One message on one line."""
     if isinstance(value, Beat | BeatAnswer):

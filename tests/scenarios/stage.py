@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from quorate.consensus.core import (
     Batch,
@@ -239,10 +240,10 @@ class Stage:
             host.tell(raft, "ignores it")
         self.turn(host)
 
-    def settle(self, *, quiet: bool) -> None:
-        """Deliver until nothing is in flight."""
+    def settle(self, choice: Choice, *, quiet: bool) -> None:
+        """Deliver one message after the other until none of those that are meant is in flight."""
         for _ in range(MANY):
-            messages = self.network.take(Choice(count=1), self.paused())
+            messages = self.network.take(replace(choice, count=1), self.paused())
             if not messages:
                 return
             self.deliver(messages, quiet=quiet)
@@ -269,7 +270,7 @@ class Stage:
                     node.tick(self.now)
                     self.turn(host)
                 if deliver:
-                    self.settle(quiet=True)
+                    self.settle(Choice(), quiet=True)
             if len(self.lines) == spoken + 1:
                 del self.lines[spoken:]
             if self.now == target:
