@@ -180,9 +180,10 @@ def status(raft: Raft) -> list[str]:
     """Where a replica stands; a leader also tells what it knows of its followers."""
     log = raft.log
     standing = "stopped" if raft.role is Role.STOPPED else role(RoleChange(raft.role, raft.term, raft.leader))
+    durable = f" (durable {offset(log.stable)})" if log.stable < log.last else ""
     lines = [
         f"{show_replica(raft.replica)} {standing}, vote {show_replica(raft.vote)}, "
-        f"log {place(log.last, log.last_term)} commit {offset(log.commit)} applied {offset(log.applied)}, "
+        f"log {place(log.last, log.last_term)}{durable} commit {offset(log.commit)} applied {offset(log.applied)}, "
         f"{raft.configuration}"
     ]
     lines += [

@@ -156,7 +156,7 @@ class Stage:
     def crash(self, number: int, keep: int) -> None:
         self.raft(number, self.groups[0])
         pending, kept = self.host(number).crash(keep)
-        self.say(f"{number} crashes" + (f"; of {pending} unsynced writes {kept} survive" if pending else ""))
+        self.say(f"{number} crashes" + (f"; {kept} of {pending} unsynced writes survive" if pending else ""))
 
     def restart(self, number: int) -> None:
         host = self.host(number)
