@@ -135,6 +135,8 @@ def pause(stage: Stage, arguments: Arguments) -> None:
 def resume(stage: Stage, arguments: Arguments) -> None:
     node, _ = _target(stage, arguments)
     arguments.done()
+    if not stage.host(node).paused:
+        raise Mistake(f"node {node} is not paused")
     stage.host(node).paused = False
 
 
@@ -168,9 +170,12 @@ def read(stage: Stage, arguments: Arguments) -> None:
 
 def transfer(stage: Stage, arguments: Arguments) -> None:
     node, group = _target(stage, arguments)
-    to = replica(arguments.option("to") or "")
+    to = arguments.option("to")
     arguments.done()
-    stage.ask(node, group, lambda raft: raft.transfer(to))
+    if to is None:
+        raise Mistake("transfer needs to=")
+    target = replica(to)
+    stage.ask(node, group, lambda raft: raft.transfer(target))
 
 
 def change_members(stage: Stage, arguments: Arguments) -> None:
@@ -194,11 +199,15 @@ def compact(stage: Stage, arguments: Arguments) -> None:
     seat = stage.host(node).seats[group]
 
     def request(raft: Raft) -> str:
+        if offset <= raft.log.start:
+            raft.compact(offset)
+            return f"has no log up to {offset} any more"
+        state = seat.state_at(offset)
         if offset <= raft.log.applied:
             # The state machine keeps its own state before the log behind it goes.
-            seat.disk.save_state(offset, seat.state_at(offset))
+            seat.disk.save_state(offset, state)
         raft.compact(offset)
-        return f"forgets its log up to {offset} and keeps state ({show.shorten(seat.state_at(offset).decode())})"
+        return f"forgets its log up to {offset} and keeps state ({show.shorten(state.decode())})"
 
     stage.ask(node, group, request)
 
@@ -251,9 +260,13 @@ def settle(stage: Stage, arguments: Arguments) -> None:
 
 
 def drop(stage: Stage, arguments: Arguments) -> None:
-    choice = _choice(stage, arguments)
+    choice, quiet = _choice(stage, arguments), arguments.flag("quiet")
     arguments.done()
-    stage.show_messages(stage.network.take(choice), "lost ")
+    messages = stage.network.take(choice)
+    if quiet:
+        stage.say(f"lost {len(messages)} messages")
+    else:
+        stage.show_messages(messages, "lost ")
 
 
 def duplicate(stage: Stage, arguments: Arguments) -> None:
