@@ -243,10 +243,13 @@ def fail_sync(stage: Stage, arguments: Arguments) -> None:
 
 
 def deliver(stage: Stage, arguments: Arguments) -> None:
-    choice, quiet = _choice(stage, arguments), arguments.flag("quiet")
+    choice, quiet, together = _choice(stage, arguments), arguments.flag("quiet"), arguments.flag("together")
     arguments.done()
     messages = stage.network.take(choice, stage.paused())
-    stage.deliver(messages, quiet=quiet)
+    if together:
+        stage.deliver_together(messages)
+    else:
+        stage.deliver(messages, quiet=quiet)
     if not messages:
         stage.say("nothing")
 

@@ -226,6 +226,22 @@ class Stage:
                 with self.below(self._named(message)):
                     self._arrive(message, quiet=False)
 
+    def deliver_together(self, messages: list[NodeMessage]) -> None:
+        """Let messages arrive in one turn of each receiver, as when many wait in one socket."""
+        for number in sorted({ends(message)[1] for message in messages}):
+            host = self.hosts.get(number)
+            mine = [message for message in messages if ends(message)[1] == number]
+            lost = [message for message in mine if host is None or host.node is None or self.network.is_cut(message)]
+            for message in mine:
+                self.say(("lost " if message in lost else "") + self._named(message))
+                if message not in lost and host is not None and host.node is not None:
+                    host.node.step(message)
+            if host is not None:
+                with self.below("then"):
+                    self.turn(host)
+                if self.lines[-1].strip() == "then":
+                    self.lines.pop()
+
     def _named(self, message: NodeMessage) -> str:
         group = getattr(message, "group", None)
         return f"g{group} {show.message(message)}" if group is not None and len(self.groups) > 1 else show.message(message)
