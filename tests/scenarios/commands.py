@@ -202,11 +202,10 @@ def compact(stage: Stage, arguments: Arguments) -> None:
         if offset <= raft.log.start:
             raft.compact(offset)
             return f"has no log up to {offset} any more"
-        state = seat.state_at(offset)
-        if offset <= raft.log.applied:
-            # The state machine keeps its own state before the log behind it goes.
-            seat.disk.save_state(offset, state)
         raft.compact(offset)
+        # The state machine keeps its own state before the log behind it goes, which is with the next turn's write.
+        state = seat.state_at(offset)
+        seat.disk.save_state(offset, state)
         return f"forgets its log up to {offset} and keeps state ({show.shorten(state.decode())})"
 
     stage.ask(node, group, request)
@@ -245,6 +244,8 @@ def fail_sync(stage: Stage, arguments: Arguments) -> None:
 def deliver(stage: Stage, arguments: Arguments) -> None:
     choice, quiet, together = _choice(stage, arguments), arguments.flag("quiet"), arguments.flag("together")
     arguments.done()
+    if quiet and together:
+        raise Mistake("deliver is either quiet or together")
     messages = stage.network.take(choice, stage.paused())
     if together:
         stage.deliver_together(messages)

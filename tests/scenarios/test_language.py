@@ -34,6 +34,7 @@ def outputs(text: str) -> list[list[str]]:
         ("propose 1 a count=1 count=2", "count= is given twice"),
         ("deliver type=letter", "there are no messages of type 'letter'; there are append, "),
         ("deliver from=4", "there is no node 4; there are 1 2 3"),
+        ("deliver quiet together", "deliver is either quiet or together"),
         ("settle count=1", "settle delivers one message after the other until none is left: no count=, no backwards"),
         ("partition 1 2", "partition needs two sides"),
         ("partition 1 | 7", "there is no node 7; there are 1 2 3"),
