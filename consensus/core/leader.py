@@ -378,11 +378,13 @@ class Leader(Follower):
         if now >= self._quorum_due:
             heard = self.configuration.reached(self._heard_of, NEVER)
             if now - heard >= self.settings.election_ms:
+                self.touch()
                 return self.become_follower(self.term, NO_REPLICA)
             self._quorum_due = Millis(heard + self.settings.election_ms)
         if now >= self._transfer_until:
             self._abort_transfer()
         if now >= self._heartbeat_due:
+            self.touch()
             busy = self._heartbeat_round(everybody=self.reads.pending)
             self._heartbeat_due = Millis(now + self.settings.heartbeat_ms) if busy else FAR
         self.deadline = min(self._quorum_due, self._transfer_until, self._heartbeat_due)

@@ -81,7 +81,7 @@ class Raft(Elections):
             self.clock.now = now
         if self.clock.now < self.deadline or self.role is Role.STOPPED:
             return
-        self.touch()
+        # Most deadlines only move on: whoever has something to say touches.
         if self.role is Role.LEADER:
             self._tick_leader()
         else:
