@@ -243,7 +243,9 @@ class Leader(Follower):
         if progress.pace is Pace.PROBE or (progress.pace is Pace.SNAPSHOT and progress.match >= self.log.start):
             progress.replicate()
         if news:
-            self._maybe_commit()
+            # What is committed already cannot commit more: the slower half of the answers is spared the count.
+            if message.match > self.log.commit:
+                self._maybe_commit()
             self._maybe_hand_over()
         return None
 

@@ -169,15 +169,10 @@ class Raft(Elections):
             hard_state = self._hard_state
         else:
             hard_state = None
-        write = Persist(
-            token=Token(self._sequence, self.term, log.last, log.last_term),
-            sync=sync,
-            hard_state=hard_state,
-            snapshot=self._snapshot,
-            truncate=self._truncated,
-            batches=log.unhanded() if new else (),
-            start=log.log_start() if self._moved_start else None,
-        )
+        token = Token(self._sequence, self.term, log.last, log.last_term)
+        batches = log.unhanded() if new else ()
+        start = log.log_start() if self._moved_start else None
+        write = Persist(token, sync, hard_state, self._snapshot, self._truncated, batches, start)
         self._snapshot = self._truncated = None
         self._moved_start = False
         return write
