@@ -99,8 +99,10 @@ class Cluster:
         wrote = False
         for raft, effects in groups:
             # The order that `Effects` states, with a disk that takes no time.
-            self._send(effects.send)
-            self._send(effects.send_after_sync)
+            if effects.send:
+                self._send(effects.send)
+            if effects.send_after_sync:
+                self._send(effects.send_after_sync)
             if effects.persist is not None:
                 raft.persisted(effects.persist.token)
                 wrote = True
