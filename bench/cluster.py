@@ -21,7 +21,6 @@ from quorate.consensus.core import (
     RaftSettings,
     Role,
     new_group,
-    node_of,
     replica_id,
 )
 
@@ -36,22 +35,21 @@ class BenchmarkFailed(Exception):
 class Mailbox:
     """Messages on their way to one node. They arrive `delay` turns later than they could."""
 
-    __slots__ = ("_lanes",)
+    __slots__ = ("_travelling", "posted")
 
     def __init__(self, delay: int) -> None:
-        self._lanes: deque[list[NodeMessage]] = deque([] for _ in range(delay + 1))
-
-    def put(self, message: NodeMessage) -> None:
-        self._lanes[-1].append(message)
+        self.posted: list[NodeMessage] = []
+        """What was sent since the last turn: senders append here."""
+        self._travelling: deque[list[NodeMessage]] = deque([] for _ in range(delay))
 
     def collect(self) -> list[NodeMessage]:
         """What arrives now; everything else comes one turn closer."""
-        arrived = self._lanes.popleft()
-        self._lanes.append([])
-        return arrived
+        self._travelling.append(self.posted)
+        self.posted = []
+        return self._travelling.popleft()
 
     def __bool__(self) -> bool:
-        return any(self._lanes)
+        return bool(self.posted) or any(self._travelling)
 
 
 class Cluster:
@@ -66,6 +64,7 @@ class Cluster:
         self.cpu_s = {node.node: 0.0 for node in self.nodes}
         """CPU seconds that each node has used in `elect` and `pass_time`."""
         self._mail = {node.node: Mailbox(delay) for node in self.nodes}
+        self._mail_of = {replica_id(node): mailbox for node, mailbox in self._mail.items()}
         members = Configuration(voters=frozenset(replica_id(node.node) for node in self.nodes))
         for node in self.nodes:
             random = Random(f"{seed}/{node.node}")
@@ -109,13 +108,13 @@ class Cluster:
             if effects.log_reads or effects.snapshots:
                 raise BenchmarkFailed("a follower fell behind what its leader has in memory: ask for less in flight")
         for beat in beats:
-            self._mail[beat.to].put(beat)
+            self._mail[beat.to].posted.append(beat)
         self.messages += len(beats)
         return wrote
 
     def _send(self, messages: list[Message]) -> None:
         for message in messages:
-            self._mail[node_of(message.to)].put(message)
+            self._mail_of[message.to].posted.append(message)
         self.messages += len(messages)
 
     def tick(self, now: Millis) -> None:
