@@ -177,6 +177,8 @@ class Leader(Follower):
                 self._out.log_reads.append(LogRead(progress.replica, first, settings.max_append_bytes))
                 return None
             self._send_append(progress, batches)
+            if progress.next > log.last:
+                return None
         return None
 
     def _throttled(self, progress: Progress) -> bool:
