@@ -27,11 +27,11 @@ MEMBERS = Configuration(voters=frozenset((ME, OTHER, THIRD)))
 SETTINGS = RaftSettings()
 
 
-def restart(*, last: int, commit: int) -> Raft:
+def restart(*, last: int, commit: int, members: Configuration = MEMBERS) -> Raft:
     """A replica that finds batches up to `last` on its disk, and was told that `commit` is decided."""
     runs = ((Offset(0), Offset(last), TERM),) if last >= 0 else ()
     hard_state = HardState(TERM, commit=Offset(commit))
-    restored = Restored(hard_state, LogStart(NO_OFFSET, NO_TERM, MEMBERS), runs)
+    restored = Restored(hard_state, LogStart(NO_OFFSET, NO_TERM, members), runs)
     return Raft(GROUP, ME, restored, SETTINGS, Random(0))
 
 
@@ -65,11 +65,12 @@ def test_a_replica_that_may_not_lead_is_not_woken_to_try() -> None:
 
 
 def test_committed_batches_found_after_a_restart_are_applied_at_the_first_deadline() -> None:
-    raft = restart(last=5, commit=4)
-    raft.step(Heartbeat(GROUP, replica_id(9), replica_id(8), TERM, NO_OFFSET, 0))  # not for us: no reason to wake
-    woken_before = raft.awake
+    """By a learner, say, which no campaign wakes."""
+    learning = Configuration(voters=frozenset((OTHER, THIRD)), learners=frozenset((ME,)))
+    raft = restart(last=5, commit=4, members=learning)
     raft.tick(raft.deadline)
-    assert (woken_before, raft.awake) == (False, True)
+    assert raft.awake
+    assert raft.role is Role.FOLLOWER
     assert raft.take().apply == (Offset(0), Offset(4))
 
 
