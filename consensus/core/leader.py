@@ -177,6 +177,8 @@ class Leader(Follower):
                 self._out.log_reads.append(LogRead(progress.replica, first, settings.max_append_bytes))
                 return None
             self._send_append(progress, batches)
+            if progress.next > log.last:
+                return None
         return None
 
     def _throttled(self, progress: Progress) -> bool:
@@ -243,7 +245,9 @@ class Leader(Follower):
         if progress.pace is Pace.PROBE or (progress.pace is Pace.SNAPSHOT and progress.match >= self.log.start):
             progress.replicate()
         if news:
-            self._maybe_commit()
+            # What is committed already cannot commit more: the slower half of the answers is spared the count.
+            if message.match > self.log.commit:
+                self._maybe_commit()
             self._maybe_hand_over()
         return None
 
@@ -378,11 +382,13 @@ class Leader(Follower):
         if now >= self._quorum_due:
             heard = self.configuration.reached(self._heard_of, NEVER)
             if now - heard >= self.settings.election_ms:
+                self.touch()
                 return self.become_follower(self.term, NO_REPLICA)
             self._quorum_due = Millis(heard + self.settings.election_ms)
         if now >= self._transfer_until:
             self._abort_transfer()
         if now >= self._heartbeat_due:
+            self.touch()
             busy = self._heartbeat_round(everybody=self.reads.pending)
             self._heartbeat_due = Millis(now + self.settings.heartbeat_ms) if busy else FAR
         self.deadline = min(self._quorum_due, self._transfer_until, self._heartbeat_due)

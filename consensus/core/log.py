@@ -127,7 +127,9 @@ class Log:
         self.terms.compact(start)
         self.history.compact(start)
         drop = bisect_left(self._bases, start + 1)
-        self._drop_front(drop)
+        self.tail_bytes -= sum(batch.size for batch in self._tail[:drop])
+        del self._bases[:drop]
+        del self._tail[:drop]
 
     def install(self, snapshot: Snapshot) -> None:
         """Start over from a snapshot: an empty log after its offset."""
@@ -165,19 +167,14 @@ class Log:
         """Let go of the oldest durable batches in memory when there are too many bytes of them."""
         if self.tail_bytes <= self._tail_limit:
             return
-        excess, drop, stable = self.tail_bytes - self._tail_limit, 0, self.stable
+        drop, stable = 0, self.stable
         for batch in self._tail:
-            if excess <= 0 or batch.last > stable:
+            if self.tail_bytes <= self._tail_limit or batch.last > stable:
                 break
-            excess -= batch.size
+            self.tail_bytes -= batch.size
             drop += 1
-        self._drop_front(drop)
-
-    def _drop_front(self, count: int) -> None:
-        if count:
-            self.tail_bytes -= sum(batch.size for batch in self._tail[:count])
-            del self._bases[:count]
-            del self._tail[:count]
+        del self._bases[:drop]
+        del self._tail[:drop]
 
     def check_invariants(self) -> None:
         """Raise AssertionError if the fields contradict each other. Called by tests after every step."""

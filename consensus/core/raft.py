@@ -81,7 +81,9 @@ class Raft(Elections):
             self.clock.now = now
         if self.clock.now < self.deadline or self.role is Role.STOPPED:
             return
-        self.touch()
+        # Most deadlines only move on: whoever has something to say touches. After a restart there may be batches to apply.
+        if self.log.applied < self.log.commit:
+            self.touch()
         if self.role is Role.LEADER:
             self._tick_leader()
         else:
@@ -169,15 +171,10 @@ class Raft(Elections):
             hard_state = self._hard_state
         else:
             hard_state = None
-        write = Persist(
-            token=Token(self._sequence, self.term, log.last, log.last_term),
-            sync=sync,
-            hard_state=hard_state,
-            snapshot=self._snapshot,
-            truncate=self._truncated,
-            batches=log.unhanded() if new else (),
-            start=log.log_start() if self._moved_start else None,
-        )
+        token = Token(self._sequence, self.term, log.last, log.last_term)
+        batches = log.unhanded() if new else ()
+        start = log.log_start() if self._moved_start else None
+        write = Persist(token, sync, hard_state, self._snapshot, self._truncated, batches, start)
         self._snapshot = self._truncated = None
         self._moved_start = False
         return write

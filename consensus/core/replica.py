@@ -230,7 +230,7 @@ class Replica(ABC):
 
     def _write_pending(self) -> bool:
         """Whether term or vote have changed since they were last given to the disk."""
-        return (self.term, self.vote) != self._hard_state[:2]
+        return self.term != self._hard_state.term or self.vote != self._hard_state.vote
 
     def hard_state(self) -> HardState:
         """What must be durable now."""

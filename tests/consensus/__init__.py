@@ -1,1 +1,1 @@
-"""Tests of Raft: the core, and what drives it."""
+"""The consensus part: its core, and what stands around it."""
