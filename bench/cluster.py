@@ -25,6 +25,9 @@ from quorate.consensus.core import (
 )
 
 NODES = 3
+SPREAD_MS = 250
+"""Groups are elected over this time, or their deadlines would march in step as they never do in life. It is shorter than an
+election timeout, so that nobody else campaigns first."""
 SETTLING_MS = 5_000
 
 
@@ -73,15 +76,18 @@ class Cluster:
                 node.add(Raft(GroupId(group), replica, new_group(members), settings, random, node.clock))
 
     def elect(self) -> None:
-        """Make every third group's replica of a node its leader, and let time pass until all is quiet."""
-        for group in self.nodes[0].groups:
-            self.nodes[group % NODES].groups[group].campaign()
-        self._wake_all(self.nodes)
+        """Make each node the leader of every third group, and let time pass until all is quiet."""
+        groups = list(self.nodes[0].groups)
+        for moment in range(SPREAD_MS):
+            self.pass_time(Millis(moment))
+            for group in groups[moment::SPREAD_MS]:
+                self.leader(group).campaign()
+            self._wake_all(self.nodes)
         self.pass_time(Millis(self.now + SETTLING_MS))
         self.check_leaders()
 
     def leader(self, group: GroupId) -> Raft:
-        """The replica that leads a group since `elect`."""
+        """The replica that `elect` makes the leader of a group."""
         return self.nodes[group % NODES].groups[group]
 
     def check_leaders(self) -> None:

@@ -107,7 +107,7 @@ def _load_table(cases: tuple[LoadFigures, ...]) -> Table:
 
 def _idle_table(cases: tuple[IdleFigures, ...]) -> Table:
     table = _table(
-        f"Idle groups on three nodes (aim: {AIM_IDLE_GROUPS:,} groups in at most {AIM_IDLE_SHARE:.0%} of a core per node)",
+        f"Idle groups on three nodes (aim: {AIM_IDLE_GROUPS:,} in {AIM_IDLE_SHARE:.0%} of a core per node)",
         ("groups", "% of a core best", "median", "wake-ups/s", "messages/s", "aim"),
     )
     for figures in cases:

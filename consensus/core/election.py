@@ -79,11 +79,17 @@ class Elections(Leader):
 
     def promotable(self) -> bool:
         """Whether this replica may lead: a voter, running, with its log on its own disk."""
-        return (
-            self.replica in self.configuration.electors
-            and self.role is not Role.STOPPED
-            and self._durable >= self._snapshot_sequence
-        )
+        return self._elector() and self.role is not Role.STOPPED and self._durable >= self._snapshot_sequence
+
+    def _elector(self) -> bool:
+        """Whether this replica votes, or did until a change that is not known to be committed.
+
+        Its log may be the only one that holds the change, and then nobody else can be elected. It does not count its own
+        vote, and retires as soon as the change is committed (section 4.2.2 of the dissertation).
+        """
+        if self.replica in self.configuration.electors:
+            return True
+        return self.replica in self.log.history.at(self.log.commit).electors
 
     def campaign(self) -> None:
         """Try to become the leader, asking first whether there is a chance. Does nothing for who cannot lead."""
@@ -114,10 +120,18 @@ class Elections(Leader):
         if outcome is Outcome.WON:
             if self.role is Role.PRE_CANDIDATE:
                 self._run(transfer=False)
-            else:
+            elif self._own_vote_counts():
                 self.become_leader()
         elif outcome is Outcome.LOST:
             self.become_follower(self.term, NO_REPLICA)
+
+    def _own_vote_counts(self) -> bool:
+        """Whether our vote for ourselves is durable: nobody leads a term before, even if the others are a quorum.
+
+        After a crash we would not know that we led it, could be elected in the same term once more by the same voters, and
+        would put different batches where our first life put some.
+        """
+        return self.replica in self.votes
 
     def _own_vote_durable(self, sequence: int) -> None:
         """A write came back: if it held our vote for ourselves, it counts now."""
@@ -128,6 +142,9 @@ class Elections(Leader):
     def _on_vote_answer(self, message: VoteAnswer) -> None:
         wanted = Role.PRE_CANDIDATE if message.pre else Role.CANDIDATE
         if self.role is not wanted or message.sender not in self.configuration.electors:
+            return self._ignore()
+        if message.pre and message.granted and message.term != self.term + 1:
+            # Left over from an earlier campaign: it grants a term that has begun since, not the one we ask about now.
             return self._ignore()
         self.votes.setdefault(message.sender, message.granted)
         return self._count_votes()

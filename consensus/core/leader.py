@@ -194,13 +194,15 @@ class Leader(Follower):
         previous = Offset(progress.next - 1)
         term, commit = self.log.terms.term_at(previous), self.log.commit
         if term is None:
-            return
+            # What was sent is lost and has been compacted meanwhile.
+            return self._want_snapshot(progress)
         self._send(Append(self.group, self.replica, progress.replica, self.term, previous, term, commit, batches))
         if progress.pace is Pace.PROBE:
             progress.paused = True
         elif batches:
             progress.sent(batches[-1].last, sum([batch.size for batch in batches]))
             progress.commit_sent = commit
+        return None
 
     def supply(self, to: ReplicaId, batches: tuple[Batch, ...]) -> None:
         """The answer to a LogRead: batches from the disk, from its `first` on. Empty if they could not be read."""
@@ -334,7 +336,8 @@ class Leader(Follower):
         if self.role is not Role.LEADER or progress is None:
             return self._ignore()
         now = progress.heard_at = self.clock.now
-        progress.commit = max(progress.commit, min(message.commit, progress.match))
+        if message.round > progress.commit_round:
+            progress.commit = max(progress.commit, min(message.commit, progress.match))
         if message.round > progress.round:
             progress.round = min(message.round, self.reads.round)
             self._confirm_reads()
@@ -400,10 +403,20 @@ class Leader(Follower):
             self.touch()
             return self.become_follower(term, NO_REPLICA)
         progress.signal = signal
-        if signal is None and self._heartbeat_due == FAR:
-            self._heartbeat_due = self.clock.now
-            self.deadline = self.clock.now
+        if signal is None:
+            self._heartbeat_soon()
         return None
+
+    def follower_restarted(self, to: ReplicaId) -> None:
+        """A follower's node has started again: show it the commit offset until it says that it has it."""
+        progress = self.progress.get(to)
+        if progress is not None:
+            progress.forget_commit(self.reads.round)
+            self._heartbeat_soon()
+
+    def _heartbeat_soon(self) -> None:
+        if self._heartbeat_due == FAR:
+            self._heartbeat_due = self.deadline = self.clock.now
 
     # Leadership transfer.
 

@@ -141,7 +141,8 @@ class Beat(NamedTuple):
 class BeatAnswer(NamedTuple):
     """Heard beat `sequence` of `boot`. `known`: the claims of `version` are here; `refused` are those that do not hold.
 
-    A refused claim comes with the receiver's own term in that group (0 if it has no such replica).
+    A refused claim comes with the receiver's own term in that group (0 if it has no such replica). `life` is the boot of
+    the node that answers: after a restart its replicas may have forgotten what they had heard was committed.
     """
 
     sender: NodeId
@@ -151,6 +152,7 @@ class BeatAnswer(NamedTuple):
     version: int
     known: bool
     refused: tuple[tuple[GroupId, Term], ...]
+    life: int
 
 
 NodeMessage = Message | Beat | BeatAnswer

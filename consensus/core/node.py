@@ -15,7 +15,7 @@ from quorate.consensus.core.messages import Beat, BeatAnswer, Claim, Message, No
 from quorate.consensus.core.progress import Signal
 from quorate.consensus.core.raft import Raft
 from quorate.consensus.core.replica import Clock, Replica
-from quorate.consensus.core.types import FAR, NO_TERM, GroupId, Millis, NodeId, Term, node_of
+from quorate.consensus.core.types import FAR, NO_TERM, GroupId, Millis, NodeId, ReplicaId, Term, node_of, show_replica
 
 _Refused = tuple[tuple[GroupId, Term], ...]
 Group = TypeVar("Group", bound=Raft)
@@ -43,6 +43,7 @@ class _Peer:
         "out_answered",
         "out_claims",
         "out_known",
+        "out_life",
         "out_signal",
         "out_version",
     )
@@ -54,6 +55,8 @@ class _Peer:
         """Whether they have said that they know the claims of this version."""
         self.out_answered: tuple[int, _Refused] | None = None
         """The last answer that was passed on to the groups: the same one again needs no work."""
+        self.out_life = 0
+        """The boot with which they last answered."""
         self.out_signal = Signal()
         self.heard: tuple[int, int] = (0, 0)
         """Boot and sequence of the newest beat from them; older ones are late."""
@@ -71,6 +74,7 @@ class Node:
         "_beat_ms",
         "_claims_changed",
         "_heap",
+        "_met",
         "_outbox",
         "_peers",
         "_scheduled",
@@ -91,6 +95,8 @@ class Node:
         self.boot = boot
         self.clock = Clock(now)
         self.groups: dict[GroupId, Raft] = {}
+        self._met: set[tuple[GroupId, ReplicaId]] = set()
+        """Every replica that was ever here in this life of the node."""
         self.unknown = 0
         """How many messages were for a group, or a node, that is not here."""
         self._peers: dict[NodeId, _Peer] = {}
@@ -105,11 +111,17 @@ class Node:
         self._beat_due: Millis = now
 
     def add(self, raft: Group) -> Group:
-        """Take a group in. It must have been made with this node's clock."""
+        """Take a group in. It must have been made with this node's clock.
+
+        A replica starts once in a life of its node: its leader relies on what it said, until the node starts again.
+        """
         if raft.group in self.groups:
             raise ValueError(f"group {raft.group} is here already")
         if raft.clock is not self.clock or node_of(raft.replica) != self.node:
             raise ValueError("the replica belongs to another node")
+        if (raft.group, raft.replica) in self._met:
+            raise ValueError(f"replica {show_replica(raft.replica)} was here before: it can come back after a restart of its node")
+        self._met.add((raft.group, raft.replica))
         self.groups[raft.group] = raft
         raft.wake_into(self._woken)
         self._schedule(raft)
@@ -242,6 +254,9 @@ class Node:
         if not message.known:
             peer.out_answered = None
             return
+        if message.life != peer.out_life:
+            peer.out_life = message.life
+            self._forgotten(peer)
         peer.out_signal.heard_at = self.clock.now
         if peer.out_answered == (message.version, message.refused):
             return
@@ -252,6 +267,15 @@ class Node:
             if raft is not None and raft.term == claim.term and raft.replica == claim.sender:
                 signal = None if claim.group in refused else peer.out_signal
                 raft.claim_answered(claim.to, signal, refused.get(claim.group, NO_TERM))
+                self._schedule(raft)
+
+    def _forgotten(self, peer: _Peer) -> None:
+        """The peer has started again: its replicas know the commit offset only as of their last write."""
+        peer.out_answered = None
+        for claim in peer.out_claims:
+            raft = self.groups.get(claim.group)
+            if raft is not None and raft.replica == claim.sender:
+                raft.follower_restarted(claim.to)
                 self._schedule(raft)
 
     # Beats, as a follower's node.
@@ -294,7 +318,9 @@ class Node:
         peer.in_refused = tuple(refused)
 
     def _answer(self, beat: Beat, *, known: bool, refused: _Refused) -> None:
-        self._outbox.append(BeatAnswer(self.node, beat.sender, beat.boot, beat.sequence, beat.version, known, refused))
+        self._outbox.append(
+            BeatAnswer(self.node, beat.sender, beat.boot, beat.sequence, beat.version, known, refused, self.boot)
+        )
 
     def _peer(self, node: NodeId) -> _Peer:
         peer = self._peers.get(node)

@@ -41,6 +41,7 @@ class Progress:
     __slots__ = (
         "_inflight",
         "commit",
+        "commit_round",
         "commit_sent",
         "heard_at",
         "inflight_bytes",
@@ -64,6 +65,8 @@ class Progress:
         """The base of the next batch to send."""
         self.commit: Offset = NO_OFFSET
         """The highest commit offset that the follower said it has."""
+        self.commit_round = 0
+        """Only answers to later heartbeat rounds say anything about it: the follower has restarted since."""
         self.commit_sent: Offset = NO_OFFSET
         """The highest commit offset that the follower was told."""
         self.paused = False
@@ -125,6 +128,11 @@ class Progress:
         self.pace = Pace.SNAPSHOT
         self.snapshot_at = now
         self._idle()
+
+    def forget_commit(self, round: int) -> None:
+        """The follower restarted, and may know less than it said in answers up to this heartbeat round."""
+        self.commit = NO_OFFSET
+        self.commit_round = round
 
     def _idle(self) -> None:
         self.paused = False

@@ -81,7 +81,9 @@ class Raft(Elections):
             self.clock.now = now
         if self.clock.now < self.deadline or self.role is Role.STOPPED:
             return
-        # Most deadlines only move on: whoever has something to say touches.
+        # Most deadlines only move on: whoever has something to say touches. After a restart there may be batches to apply.
+        if self.log.applied < self.log.commit:
+            self.touch()
         if self.role is Role.LEADER:
             self._tick_leader()
         else:

@@ -1,0 +1,1 @@
+"""Tests of the Raft core by itself, after the paper, rule by rule."""
