@@ -167,6 +167,16 @@ class Elections(Leader):
         else:
             self._reset_timer()
 
+    @property
+    def campaigning(self) -> bool:
+        """Whether an election of ours is under way."""
+        return self.role is Role.PRE_CANDIDATE or self.role is Role.CANDIDATE
+
+    def campaign_due(self) -> bool:
+        """Whether the next tick begins an election."""
+        due = max(self.timer_from, self._last_sign()) + self.timeout_ms
+        return self.clock.now >= due and self.role is not Role.LEADER and self.promotable()
+
     def lose_touch(self) -> None:
         """The connection with our leader's node broke: do not wait out its silence, ask soon whether others lost it too.
 

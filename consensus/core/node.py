@@ -72,8 +72,10 @@ class Node:
     __slots__ = (
         "_beat_due",
         "_beat_ms",
+        "_campaigns",
         "_claims_changed",
         "_heap",
+        "_max_campaigns",
         "_met",
         "_outbox",
         "_peers",
@@ -87,7 +89,7 @@ class Node:
         "unknown",
     )
 
-    def __init__(self, node: NodeId, *, boot: int, beat_ms: int, now: Millis = Millis(0)) -> None:
+    def __init__(self, node: NodeId, *, boot: int, beat_ms: int, now: Millis = Millis(0), max_campaigns: int = 32) -> None:
         """`boot` must be higher at every start of the node: beats of an earlier life are late."""
         if boot < 1 or beat_ms < 1:
             raise ValueError(f"boot ({boot}) and beat_ms ({beat_ms}) must be at least 1")
@@ -108,6 +110,9 @@ class Node:
         self._claims_changed = False
         self._sequence = 0
         self._beat_ms = beat_ms
+        self._campaigns: dict[GroupId, tuple[Millis, Raft]] = {}
+        """Elections that this node began lately, and when."""
+        self._max_campaigns = max_campaigns
         self._beat_due: Millis = now
 
     def add(self, raft: Group) -> Group:
@@ -120,7 +125,9 @@ class Node:
         if raft.clock is not self.clock or node_of(raft.replica) != self.node:
             raise ValueError("the replica belongs to another node")
         if (raft.group, raft.replica) in self._met:
-            raise ValueError(f"replica {show_replica(raft.replica)} was here before: it can come back after a restart of its node")
+            raise ValueError(
+                f"replica {show_replica(raft.replica)} was here before: it can come back after a restart of its node"
+            )
         self._met.add((raft.group, raft.replica))
         self.groups[raft.group] = raft
         raft.wake_into(self._woken)
@@ -183,10 +190,29 @@ class Node:
             if raft is None or scheduled.get(group) != deadline:
                 continue
             del scheduled[group]
-            raft.tick(now)
+            if raft.role is Role.LEADER or self._may_campaign(raft):
+                raft.tick(now)
             self._schedule(raft)
         if now >= self._beat_due:
             self._beat()
+
+    def _may_campaign(self, raft: Raft) -> bool:
+        """Whether one more election may begin now; if not, its turn comes a little later.
+
+        When a node with a thousand leaders is gone, a thousand elections at once would each wait for the others' votes to
+        reach the disk, time out, and begin again for ever. A campaign that has not ended in time is no longer counted.
+        """
+        now, begun = self.clock.now, self._campaigns
+        if raft.campaign_due() and raft.group not in begun:
+            for group in [
+                group for group, (since, one) in begun.items() if now - since > one.timeout_ms or not one.campaigning
+            ]:
+                del begun[group]
+            if len(begun) >= self._max_campaigns:
+                raft.deadline = Millis(now + self._beat_ms // 2 + 1)
+                return False
+            begun[raft.group] = (now, raft)
+        return True
 
     def next_deadline(self) -> Millis:
         """When `tick` has work to do."""

@@ -162,10 +162,10 @@ def _beat(frame: memoryview) -> Beat:
 def _beat_answer(frame: memoryview) -> BeatAnswer:
     if len(frame) < BEAT_ANSWER_LAYOUT.size:
         raise BadFrame("a beat's answer is shorter than its fixed fields")
-    _, _, sender, to, boot, sequence, version, known, count = BEAT_ANSWER_LAYOUT.unpack_from(frame)
+    _, _, sender, to, boot, sequence, version, life, known, count = BEAT_ANSWER_LAYOUT.unpack_from(frame)
     lines = _lines(REFUSED_LAYOUT, frame, BEAT_ANSWER_LAYOUT.size, count, "refused claims")
     refused = tuple(REFUSED_LAYOUT.iter_unpack(lines))
-    return BeatAnswer(sender, to, boot, sequence, version, _boolean(known, "known"), refused)
+    return BeatAnswer(sender, to, boot, sequence, version, _boolean(known, "known"), refused, life)
 
 
 _DECODERS: dict[int, Callable[[memoryview], NodeMessage]] = {

@@ -158,10 +158,11 @@ def _beat(message: Beat) -> list[Buffer]:
 
 
 def _beat_answer(message: BeatAnswer) -> list[Buffer]:
-    sender, to, boot, sequence, version, known, refused = message
+    sender, to, boot, sequence, version, known, refused, life = message
     lines = b"".join([REFUSED_LAYOUT.pack(*line) for line in refused])
     size = BEAT_ANSWER_LAYOUT.size - LENGTH.size + len(lines)
-    head = BEAT_ANSWER_LAYOUT.pack(size, frames.BEAT_ANSWER, sender, to, boot, sequence, version, known, len(refused))
+    fixed = (sender, to, boot, sequence, version, life, known, len(refused))
+    head = BEAT_ANSWER_LAYOUT.pack(size, frames.BEAT_ANSWER, *fixed)
     return [head + lines]
 
 

@@ -41,6 +41,6 @@ TIMEOUT_NOW_LAYOUT = Struct("<IBQQQQ")
 BEAT_LAYOUT = Struct("<IBQQQQQBI")
 """sender, to, boot, sequence, version, whether there are claims, their count; then one CLAIM_LAYOUT each."""
 CLAIM_LAYOUT = Struct("<QQQQ")
-BEAT_ANSWER_LAYOUT = Struct("<IBQQQQQBI")
-"""sender, to, boot, sequence, version, known, count of refused; then one REFUSED_LAYOUT each."""
+BEAT_ANSWER_LAYOUT = Struct("<IBQQQQQQBI")
+"""sender, to, boot, sequence, version, life, known, count of refused; then one REFUSED_LAYOUT each."""
 REFUSED_LAYOUT = Struct("<QQ")

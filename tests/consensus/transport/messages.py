@@ -56,5 +56,5 @@ messages: st.SearchStrategy[NodeMessage] = st.one_of(
     st.builds(InstallSnapshot, *heads, snapshots),
     st.builds(TimeoutNow, *heads),
     st.builds(Beat, nodes, nodes, u64, u64, u64, st.none() | claims),
-    st.builds(BeatAnswer, nodes, nodes, u64, u64, u64, flags, refusals),
+    st.builds(BeatAnswer, nodes, nodes, u64, u64, u64, flags, refusals, u64),
 )
