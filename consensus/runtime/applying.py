@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 from functools import partial
 from struct import Struct
 
-from quorate.consensus.core import Batch, Offset, Role
+from quorate.consensus.core import Batch, Offset, Role, Snapshot
 from quorate.consensus.core.types import Buffer
 from quorate.consensus.runtime.errors import OperationFailed
 from quorate.consensus.runtime.group import Group
@@ -52,6 +52,12 @@ class Applier:
             done(offset)
         else:
             group.waiting_reads.append((offset, done))
+
+    def install(self, group: Group, snapshot: Snapshot) -> None:
+        """The log was replaced: the machine starts over from this before it goes on."""
+        if group.machine is not None:
+            group.install = snapshot
+            self.pump(group)
 
     def pump(self, group: Group) -> None:
         """Go on applying, unless the machine is still busy."""

@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 
 from quorate.consensus.batch.header import HEADER_BYTES, max_timestamp
-from quorate.consensus.clock.hybrid import ClockUncertain
 from quorate.consensus.core import (
     Batch,
     BatchKind,
@@ -29,30 +25,25 @@ from quorate.consensus.core import (
     NodeId,
     NodeMessage,
     Offset,
-    Persist,
-    Refused,
     ReplicaId,
     Role,
     RoleChange,
 )
 from quorate.consensus.core.types import node_of
 from quorate.consensus.runtime.applying import Applier, pack_state
+from quorate.consensus.runtime.counters import Counters
 from quorate.consensus.runtime.errors import (
-    Busy,
-    NoRoom,
     NotLeading,
     OperationFailed,
     ReplicaStopped,
     Uncertain,
-    UncertainClock,
-    translate,
 )
+from quorate.consensus.runtime.feeding import Feeder
 from quorate.consensus.runtime.group import Group, Write
-from quorate.consensus.runtime.patience import Patience
 from quorate.consensus.runtime.proposals import Proposal
 from quorate.consensus.runtime.settings import RuntimeSettings
-from quorate.consensus.runtime.stamping import stamp_place, stamp_time
-from quorate.consensus.storage.api import StorageError, StorageFull
+from quorate.consensus.runtime.writing import Writes
+from quorate.consensus.storage.api import StorageError
 from quorate.consensus.storage.writer import WriterPool
 from quorate.consensus.transport import Network
 
@@ -63,21 +54,6 @@ _CALM_S = 0.0005
 _WHOLE_TAIL = 1 << 62
 
 OnStopped = Callable[[GroupId, str], None]
-
-
-@dataclass(slots=True)
-class Counters:
-    """What happened since the start, for metrics."""
-
-    turns: int = 0
-    messages_in: int = 0
-    messages_out: int = 0
-    proposals: int = 0
-    committed: int = 0
-    failed: int = 0
-    writes: int = 0
-    disk_full: int = 0
-    replicas_stopped: int = 0
 
 
 class Driver:
@@ -103,16 +79,10 @@ class Driver:
         self._applier = Applier(readers, settings.apply_bytes, self._fail)
         self._loop = asyncio.get_running_loop()
         self._outbox: dict[NodeId, list[NodeMessage]] = {}
-        self._hungry: dict[GroupId, Group] = {}
-        """Groups whose queue is not empty, in the order in which they are served."""
-        self._turn = 0
+        self._feeder = Feeder(settings, self.counters)
+        self._writes = Writes(pool, settings, self.counters, self._durable, self._fail)
         self._turn_at = 0.0
         self._scheduled = False
-        self._writing = 0
-        """How many writes the writer pool has."""
-        self._lone: tuple[Group, Persist] | None = None
-        """The only write of this turn, while the pool has none: it may be carried out here."""
-        self._patience = Patience(self._loop)
         self._timer: asyncio.TimerHandle | None = None
         self._armed: Millis = Millis(0)
         # Nodes on one machine share its clock: they should not all wake, and campaign, at the same moment.
@@ -127,7 +97,7 @@ class Driver:
 
     def add(self, group: Group) -> None:
         """Run a replica from now on."""
-        group.written = partial(self._written, group)
+        group.written = partial(self._writes.finished, group)
         self.groups[group.raft.group] = group
         self.node.add(group.raft)
         self._applier.pump(group)
@@ -143,6 +113,7 @@ class Driver:
     def close(self) -> None:
         """No more turns."""
         self._closed = True
+        self._writes.close()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -179,75 +150,9 @@ class Driver:
 
     def submit(self, group: Group, proposal: Proposal) -> None:
         """Propose a batch, or queue it. Raises OperationFailed; then nothing happened and `done` is never called."""
-        if group.full:
-            raise NoRoom("the disk is full")
-        proposals = group.proposals
-        if not proposals.queue and self._may_place(group, len(proposal.data)):
-            self._place(group, proposal)
-        else:
-            self._enqueue(group, proposal)
+        self._feeder.submit(group, proposal)
         if not self._scheduled:
             self.wake()
-
-    def _enqueue(self, group: Group, proposal: Proposal) -> None:
-        raft, proposals, settings = group.raft, group.proposals, self._settings
-        if raft.role is not Role.LEADER:
-            raise NotLeading(raft.leader)
-        size = len(proposal.data)
-        if len(proposals.queue) >= settings.queue_batches or (
-            proposals.queue and proposals.queued_bytes + size > settings.queue_bytes
-        ):
-            raise Busy(f"{len(proposals.queue)} proposals of {proposals.queued_bytes} bytes are waiting already")
-        proposals.enqueue(proposal)
-        self._hungry[raft.group] = group
-
-    def _may_place(self, group: Group, size: int) -> bool:
-        """Whether the group may add `size` bytes in this turn: its share of the turn, and its window."""
-        settings = self._settings
-        if group.turn != self._turn:
-            group.turn, group.turn_batches, group.turn_bytes = self._turn, 0, 0
-        if group.turn_batches >= settings.turn_batches:
-            return False
-        if group.turn_bytes and group.turn_bytes + size > settings.turn_bytes:
-            return False
-        uncommitted = group.raft.uncommitted_bytes
-        return not uncommitted or uncommitted + size <= settings.window_bytes
-
-    def _place(self, group: Group, proposal: Proposal) -> None:
-        """Give a batch its time and its place in the log. Raises OperationFailed."""
-        data, raft = proposal.data, group.raft
-        if raft.role is not Role.LEADER:
-            raise NotLeading(raft.leader)
-        try:
-            stamp = group.clock.stamp()
-            checksum = stamp_time(data, proposal.count, stamp)
-            batch = raft.propose(data, proposal.count)
-        except Refused as error:
-            raise translate(error) from error
-        except ClockUncertain as error:
-            raise UncertainClock(str(error)) from error
-        stamp_place(data, batch, checksum)
-        proposal.stamp = stamp
-        proposal.base, proposal.last, proposal.term = batch.base, batch.last, batch.term
-        group.proposals.place(proposal)
-        group.turn_batches += 1
-        group.turn_bytes += len(data)
-        self.counters.proposals += 1
-
-    def _feed(self) -> None:
-        """Serve the queues: each group its share of this turn, the one that was served first goes last next time."""
-        for key, group in list(self._hungry.items()):
-            del self._hungry[key]
-            proposals = group.proposals
-            while proposals.queue and self._may_place(group, len(proposals.queue[0].data)):
-                proposal = proposals.dequeue()
-                try:
-                    self._place(group, proposal)
-                except OperationFailed as error:
-                    self.counters.failed += 1
-                    proposal.done(error)
-            if proposals.queue:
-                self._hungry[key] = group
 
     # A turn.
 
@@ -256,11 +161,10 @@ class Driver:
             return
         self._scheduled = False
         self._turn_at = self._loop.time()
-        self._turn += 1
+        self._feeder.turn += 1
         self.counters.turns += 1
         self.node.tick(self.now())
-        if self._hungry:
-            self._feed()
+        self._feeder.feed()
         groups, beats = self.node.take()
         for raft, effects in groups:
             group = self.groups.get(raft.group)
@@ -271,11 +175,9 @@ class Driver:
             outbox.setdefault(beat.to, []).append(beat)
         if outbox:
             self._flush()
-        if self._lone is not None:
-            # In the next round of the loop: what was sent in this one leaves before the disk is waited for.
-            self._loop.call_soon(self._write_lone)
+        self._writes.end_turn()
         self._arm()
-        if any(self._may_place(group, len(group.proposals.queue[0].data)) for group in self._hungry.values()):
+        if self._feeder.eager():
             self.wake()
 
     def _flush(self) -> None:
@@ -310,7 +212,9 @@ class Driver:
         if effects.send:
             self._send(effects.send)
         if effects.persist is not None:
-            self._persist(group, effects.persist, effects.send_after_sync)
+            if effects.persist.snapshot is not None:
+                self._applier.install(group, effects.persist.snapshot)
+            self._writes.begin(group, effects.persist, effects.send_after_sync)
         elif effects.send_after_sync:
             # They promise nothing new, but may not overtake what was promised before.
             if group.writes:
@@ -319,17 +223,16 @@ class Driver:
                 self._send(effects.send_after_sync)
         if effects.commit is not None and group.proposals.placed:
             self._decide(group, effects.commit)
-        if effects.role is not None:
-            self._role_changed(group, effects.role)
-        if effects.apply is not None:
-            group.apply_to = effects.apply[1]
-            if group.machine is not None:
-                self._applier.pump(group)
         if effects.reads:
             for read, offset in effects.reads:
                 self._applier.read(group, offset, group.reads.pop(read))
         for read in effects.failed_reads:
             group.reads.pop(read)(NotLeading(group.raft.leader))
+        if effects.role is not None:
+            self._role_changed(group, effects.role)
+        if effects.apply is not None:
+            group.apply_to = effects.apply[1]
+            self._applier.pump(group)
         for wanted in effects.log_reads:
             self._read_log(group, wanted)
         for follower in effects.snapshots:
@@ -355,89 +258,14 @@ class Driver:
                 counters.committed += 1
             proposal.done(outcome)
 
-    # Writes.
+    # Outcomes of writes.
 
-    def _persist(self, group: Group, persist: Persist, after: list[Message]) -> None:
-        if persist.snapshot is not None and group.machine is not None:
-            group.install = persist.snapshot
-            self._applier.pump(group)
-        group.writes.append(Write(persist, after))
-        self.counters.writes += 1
-        if not group.full:
-            self._submit(group, persist)
-
-    def _submit(self, group: Group, persist: Persist) -> None:
-        group.submitted += 1
-        self._writing += 1
-        if self._writing == 1 and self._may_write_here(persist):
-            self._lone = (group, persist)
-            return
-        if self._lone is not None:
-            # It is not alone any more. It was taken first, and it stays first.
-            self._hand_to_pool(*self._lone)
-            self._lone = None
-        self._hand_to_pool(group, persist)
-
-    def _may_write_here(self, persist: Persist) -> bool:
-        if persist.snapshot is not None or not self._patience.left():
-            return False
-        return sum([len(batch.data) for batch in persist.batches]) <= self._settings.write_here_bytes
-
-    def _hand_to_pool(self, group: Group, persist: Persist) -> None:
-        assert group.written is not None
-        self.pool.submit(group.store, persist, group.written)
-
-    def _write_lone(self) -> None:
-        if self._lone is None:
-            return
-        group, persist = self._lone
-        self._lone = None
-        assert group.written is not None
-        begin = time.perf_counter()
-        if not self.pool.write_here(group.store, persist, group.written):
-            self._hand_to_pool(group, persist)
-        self._patience.spent(time.perf_counter() - begin)
-
-    def _written(self, group: Group, error: StorageError | None) -> None:
-        """A write of this group came back; they come in order."""
-        group.submitted -= 1
-        self._writing -= 1
-        if group.raft.role is Role.STOPPED or self._closed or not group.writes:
-            return None
-        if isinstance(error, StorageFull):
-            return self._no_room(group, error)
-        if error is not None:
-            return self._fail(group, f"a write failed: {error}")
-        persist, after = group.writes.popleft()
-        if after:
-            self._send(after)
-        group.raft.persisted(persist.token)
-        if group.full:
-            group.full = False
-            _log.warning("group %s: there is room on the disk again", group.raft.group)
-            for waiting in islice(group.writes, group.submitted, None):
-                self._submit(group, waiting.persist)
+    def _durable(self, group: Group, write: Write) -> None:
+        if write.after:
+            self._send(write.after)
+        group.raft.persisted(write.persist.token)
         if not self._scheduled:
             self.wake()
-        return None
-
-    def _no_room(self, group: Group, error: StorageFull) -> None:
-        """The disk is full. The log in memory is ahead of it, so the writes are tried again until they succeed."""
-        if not group.full:
-            group.full = True
-            self.counters.disk_full += 1
-            _log.error("group %s: %s; proposals are refused until there is room", group.raft.group, error)
-            for proposal in group.proposals.drop_queue():
-                proposal.done(NoRoom(str(error)))
-        if group.submitted == 0:
-            self._loop.call_later(self._settings.full_retry_ms / 1000, self._write_again, group)
-
-    def _write_again(self, group: Group) -> None:
-        if self._closed or self.groups.get(group.raft.group) is not group or group.raft.role is Role.STOPPED:
-            return
-        self.pool.resume(group.store)
-        for write in list(group.writes):
-            self._submit(group, write.persist)
 
     def _fail(self, group: Group, reason: str) -> None:
         """The replica must take no further part."""
@@ -498,7 +326,7 @@ class Driver:
         if group.uncertain is not None:
             group.uncertain.cancel()
             group.uncertain = None
-        self._hungry.pop(group.raft.group, None)
+        self._feeder.forget(group)
         for proposal in group.proposals.drop_queue():
             proposal.done(reason)
         for proposal in group.proposals.drop_placed():

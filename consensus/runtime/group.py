@@ -111,8 +111,8 @@ class Group:
         self.writes: deque[Write] = deque()
         self.submitted = 0
         """How many of `writes`, from the first on, the writer pool has."""
-        self.written: Callable[[StorageError | None], None] | None = None
-        """What the writer pool calls; set by the driver, once."""
+        self.written: Callable[[StorageError | None], None] = _nobody_waits
+        """What the writer pool calls when one of `writes` came back; set by the driver, once."""
         self.full = False
         """The disk is full: nothing more is given to it until the first write has succeeded."""
 
@@ -169,3 +169,7 @@ class Group:
         ]
         best = max(heirs, key=lambda progress: progress.match, default=None)
         return best.replica if best is not None else None
+
+
+def _nobody_waits(error: StorageError | None) -> None:
+    raise RuntimeError("a write came back to a replica that is not running")

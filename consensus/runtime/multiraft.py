@@ -29,7 +29,8 @@ from quorate.consensus.core import (
 )
 from quorate.consensus.core.types import Batch, Randomness
 from quorate.consensus.runtime.applying import pack_state, unpack_state
-from quorate.consensus.runtime.driver import Counters, Driver, OnStopped
+from quorate.consensus.runtime.counters import Counters
+from quorate.consensus.runtime.driver import Driver, OnStopped
 from quorate.consensus.runtime.errors import NoSuchGroup, OperationFailed, ReplicaStopped, translate
 from quorate.consensus.runtime.group import Group, GroupStatus, StateMachine
 from quorate.consensus.runtime.proposals import Done, Outcome, Proposal, Proposed
