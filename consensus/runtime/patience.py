@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 
-_LONG_S = 0.010
-_FIRST_PAUSE_S = 1.0
-_LONGEST_PAUSE_S = 60.0
+_LONG_S = 0.030
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 30.0
 _QUICK_TO_FORGIVE = 1_000
 
 
