@@ -1,7 +1,7 @@
 # Every target does its own set-up: on a fresh machine `make test` is enough.
 #
 #   PYTHON=python3.12   which interpreter .venv is made with (after `make clean`, if there is one already)
-#   ARGS="..."          handed on to pytest, the benchmark or the simulator
+#   ARGS="..."          handed on to pytest, the benchmark of appends or the simulator
 #   SEEDS=n SEED0=k     how many simulator runs, and the first seed
 
 PYTHON ?= python3
@@ -56,9 +56,11 @@ check: venv ## Set up, then lint, formatting, types and import contracts
 	@$(BIN)/mypy --strict
 	@$(BIN)/lint-imports --no-logo
 
-bench: venv ## Set up, then measure the consensus core alone
+bench: venv ## Set up, then measure the core alone, and appends through three node processes
 	@echo "==> bench: the consensus core, in memory, in one process"
-	@$(BIN)/python -m bench.core $(ARGS)
+	@$(BIN)/python -m bench.core
+	@echo "==> bench: appends through three node processes with fsync, failover, idle groups"
+	@$(BIN)/python -m bench.replicated_append $(ARGS)
 
 sim: venv ## Set up, then run the simulator (SEEDS=300 SEED0=0)
 	@echo "==> sim: $(SEEDS) seeded runs of the simulator, from seed $(SEED0)"

@@ -200,18 +200,19 @@ class Node:
         """Whether one more election may begin now; if not, its turn comes a little later.
 
         When a node with a thousand leaders is gone, a thousand elections at once would each wait for the others' votes to
-        reach the disk, time out, and begin again for ever. A campaign that has not ended in time is no longer counted.
+        reach the disk, time out, and begin again for ever. One that has not ended in half an election timeout is no
+        longer counted, before it can begin anew: so those that lead nowhere do not keep the others waiting.
         """
+        if not raft.campaign_due():
+            return True
         now, begun = self.clock.now, self._campaigns
-        if raft.campaign_due() and raft.group not in begun:
-            for group in [
-                group for group, (since, one) in begun.items() if now - since > one.timeout_ms or not one.campaigning
-            ]:
+        for group, (since, one) in list(begun.items()):
+            if not one.campaigning or 2 * (now - since) >= one.settings.election_ms:
                 del begun[group]
-            if len(begun) >= self._max_campaigns:
-                raft.deadline = Millis(now + self._beat_ms // 2 + 1)
-                return False
-            begun[raft.group] = (now, raft)
+        if len(begun) >= self._max_campaigns:
+            raft.deadline = Millis(now + self._beat_ms // 2 + 1)
+            return False
+        begun[raft.group] = (now, raft)
         return True
 
     def next_deadline(self) -> Millis:
