@@ -8,7 +8,7 @@ from quorate.consensus.core.membership import Configuration
 from quorate.consensus.core.messages import Append, AppendAnswer, Claim, Heartbeat, HeartbeatAnswer, InstallSnapshot
 from quorate.consensus.core.progress import Signal
 from quorate.consensus.core.replica import Replica
-from quorate.consensus.core.types import NO_TERM, Batch, BatchKind, Offset, ReplicaId, Term
+from quorate.consensus.core.types import NO_REPLICA, NO_TERM, Batch, BatchKind, Offset, ReplicaId, Term
 
 
 def joins_up(message: Append) -> bool:
@@ -30,11 +30,18 @@ class Follower(Replica):
 
     __slots__ = ()
 
-    def _follow(self, leader: ReplicaId, term: Term) -> None:
-        """A message of the leader of `term` is here; `term` is not lower than ours."""
+    def _follow(self, leader: ReplicaId, term: Term) -> bool:
+        """A message of the leader of `term` is here, and `term` is not lower than ours; whether it can be true.
+
+        One term has one leader: if we know another one, or are it ourselves, this is not a leader.
+        """
         if self.leader != leader or self.term != term or self.role is not Role.FOLLOWER:
+            if leader == self.replica or (self.term == term and self.leader not in (NO_REPLICA, leader)):
+                self._ignore()
+                return False
             self.become_follower(term, leader)
         self.heard_at = self.clock.now
+        return True
 
     def _acknowledge(self, match: Offset) -> None:
         """Promise `match` to the leader; all promises of a turn leave as one answer, after the sync."""
@@ -57,18 +64,19 @@ class Follower(Replica):
             configurations = decode_configurations(message.batches)
         except ValueError:
             return self._ignore()
-        self._follow(message.sender, message.term)
+        if not self._follow(message.sender, message.term):
+            return None
         log = self.log
         if message.previous < log.commit:
             # Committed here means equal to every leader's log: the leader may go on from there.
             return self._acknowledge(log.commit)
         if not log.terms.matches(message.previous, message.previous_term):
             return self._reject(message)
-        self._extend(message.batches, configurations)
-        if self.role is Role.FOLLOWER:
+        if self._extend(message.batches, configurations) and self.role is Role.FOLLOWER:
             last = message.batches[-1].last if message.batches else message.previous
             self._commit_validated(message.commit, last)
             self._acknowledge(last)
+        return None
 
     def _reject(self, message: Append) -> None:
         terms = self.log.terms
@@ -87,18 +95,28 @@ class Follower(Replica):
             )
         )
 
-    def _extend(self, batches: tuple[Batch, ...], configurations: dict[Offset, Configuration]) -> None:
-        """Append what is new: skip what matches, truncate from the first batch that differs."""
+    def _extend(self, batches: tuple[Batch, ...], configurations: dict[Offset, Configuration]) -> bool:
+        """Append what is new: skip what matches, truncate from the first batch that differs.
+
+        False for batches that cannot be a leader's, because they end where no batch of the shared log ends.
+        """
         log, skip = self.log, 0
         if batches and batches[0].base <= log.last:
             for batch in batches:
                 if batch.base > log.last or not self._same(batch):
                     break
+                if not log.may_end_at(batch.last):
+                    self._ignore()
+                    return False
                 skip += 1
             if skip < len(batches) and batches[skip].base <= log.last:
-                self._truncate(Offset(batches[skip].base - 1))
+                keep = Offset(batches[skip].base - 1)
+                if not log.may_end_at(keep):
+                    self._ignore()
+                    return False
+                self._truncate(keep)
                 if self.role is Role.STOPPED:
-                    return
+                    return False
         changed = False
         for batch in batches[skip:]:
             configuration = configurations.get(batch.last) if configurations else None
@@ -106,6 +124,7 @@ class Follower(Replica):
             changed = changed or configuration is not None
         if changed:
             self._configured()
+        return True
 
     def _same(self, batch: Batch) -> bool:
         """Whether the log holds this batch. One term had one leader, so equal terms mean equal batches."""
@@ -127,7 +146,8 @@ class Follower(Replica):
             self.log.commit = value
 
     def _on_heartbeat(self, message: Heartbeat) -> None:
-        self._follow(message.sender, message.term)
+        if not self._follow(message.sender, message.term):
+            return
         # A leader never names a commit offset beyond what we acknowledged to it. Beyond our log, it cannot be meant for us.
         if message.commit <= self.log.last:
             self._commit_validated(message.commit, self.log.last)
@@ -142,10 +162,11 @@ class Follower(Replica):
 
     def _on_snapshot(self, message: InstallSnapshot) -> None:
         start = message.snapshot.start
-        if start.term > message.term or start.offset < 0:
-            return self._ignore()
-        self._follow(message.sender, message.term)
         log = self.log
+        if start.term > message.term or start.offset < 0 or (start.offset > log.commit and start.term < self._commit_term()):
+            return self._ignore()
+        if not self._follow(message.sender, message.term):
+            return None
         if start.offset <= log.commit:
             return self._acknowledge(log.commit)
         if log.terms.matches(start.offset, start.term):
@@ -160,14 +181,17 @@ class Follower(Replica):
         self._configured()
         return self._acknowledge(start.offset)
 
+    def _commit_term(self) -> Term:
+        """The term at the commit offset: nothing above it can be of an older one."""
+        term = self.log.terms.term_at(self.log.commit)
+        return term if term is not None else NO_TERM
+
     def hear_claim(self, claim: Claim, signal: Signal) -> bool:
         """A node's beat says that `claim.sender` leads us. If that is so, its later beats count as heartbeats."""
         if claim.to != self.replica or claim.term < self.term or self.role is Role.STOPPED:
             return False
-        if self.role is Role.LEADER and claim.term == self.term:
-            self._ignore()
+        if not self._follow(claim.sender, claim.term):
             return False
-        self._follow(claim.sender, claim.term)
         self.cover = signal
         self.touch()
         return True

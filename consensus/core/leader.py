@@ -236,7 +236,7 @@ class Leader(Follower):
 
     def _on_append_answer(self, message: AppendAnswer) -> None:
         progress = self.progress.get(message.sender)
-        if self.role is not Role.LEADER or progress is None or message.match > self.log.last:
+        if self.role is not Role.LEADER or progress is None or not (message.rejected or self.log.may_end_at(message.match)):
             return self._ignore()
         progress.heard_at = self.clock.now
         if message.rejected:
@@ -333,13 +333,13 @@ class Leader(Follower):
 
     def _on_heartbeat_answer(self, message: HeartbeatAnswer) -> None:
         progress = self.progress.get(message.sender)
-        if self.role is not Role.LEADER or progress is None:
+        if self.role is not Role.LEADER or progress is None or message.round > self.reads.round:
             return self._ignore()
         now = progress.heard_at = self.clock.now
         if message.round > progress.commit_round:
             progress.commit = max(progress.commit, min(message.commit, progress.match))
         if message.round > progress.round:
-            progress.round = min(message.round, self.reads.round)
+            progress.round = message.round
             self._confirm_reads()
         if progress.pace is Pace.PROBE:
             progress.paused = False

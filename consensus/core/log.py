@@ -157,6 +157,13 @@ class Log:
             end += 1
         return tuple(tail[index:end])
 
+    def may_end_at(self, offset: Offset) -> bool:
+        """Whether a batch may end at `offset`: not past the log, and not inside a batch as far as memory reaches."""
+        if offset >= self.last:
+            return offset == self.last
+        index = bisect_left(self._bases, offset + 1)
+        return index == 0 or (index < len(self._bases) and self._bases[index] == offset + 1)
+
     def unhanded(self) -> tuple[Batch, ...]:
         """The batches that the disk was not given yet; from now on it was."""
         first = bisect_left(self._bases, self.handed + 1)

@@ -122,9 +122,10 @@ class Configuration:
         if len(data) != _HEAD.size + 8 * sum(counts):
             raise ValueError("a configuration's length does not fit its counts")
         ids = iter(struct.unpack_from(f"<{sum(counts)}Q", data, _HEAD.size))
-        voters, outgoing, learners, learners_next = (
-            frozenset(ReplicaId(next(ids)) for _ in range(count)) for count in counts
-        )
+        sets = [frozenset(ReplicaId(next(ids)) for _ in range(count)) for count in counts]
+        if [len(members) for members in sets] != counts:
+            raise ValueError("a configuration names a replica twice")
+        voters, outgoing, learners, learners_next = sets
         return cls(voters=voters, outgoing=outgoing, learners=learners, learners_next=learners_next, generation=generation)
 
     def __str__(self) -> str:

@@ -42,6 +42,7 @@ class _Peer:
         "in_version",
         "out_answered",
         "out_claims",
+        "out_heard",
         "out_known",
         "out_life",
         "out_signal",
@@ -55,6 +56,8 @@ class _Peer:
         """Whether they have said that they know the claims of this version."""
         self.out_answered: tuple[int, _Refused] | None = None
         """The last answer that was passed on to the groups: the same one again needs no work."""
+        self.out_heard = 0
+        """The newest of our beats that they answered; older answers are late."""
         self.out_life = 0
         """The boot with which they last answered."""
         self.out_signal = Signal()
@@ -125,9 +128,8 @@ class Node:
         if raft.clock is not self.clock or node_of(raft.replica) != self.node:
             raise ValueError("the replica belongs to another node")
         if (raft.group, raft.replica) in self._met:
-            raise ValueError(
-                f"replica {show_replica(raft.replica)} was here before: it can come back after a restart of its node"
-            )
+            name = show_replica(raft.replica)
+            raise ValueError(f"replica {name} was here before: it can come back after a restart of its node")
         self._met.add((raft.group, raft.replica))
         self.groups[raft.group] = raft
         raft.wake_into(self._woken)
@@ -277,13 +279,17 @@ class Node:
         if peer is None or message.to != self.node or message.boot != self.boot or message.version != peer.out_version:
             self.unknown += 1
             return
+        if message.sequence < peer.out_heard:
+            return
+        peer.out_heard = message.sequence
         peer.out_known = message.known
         if not message.known:
             peer.out_answered = None
             return
         if message.life != peer.out_life:
+            if peer.out_life:
+                self._forgotten(peer)
             peer.out_life = message.life
-            self._forgotten(peer)
         peer.out_signal.heard_at = self.clock.now
         if peer.out_answered == (message.version, message.refused):
             return
@@ -319,14 +325,14 @@ class Node:
         if version != peer.in_version and message.claims is None:
             self._answer(message, known=False, refused=())
             return
-        peer.in_signal.heard_at = self.clock.now
         if version != peer.in_version or peer.in_signal.stale:
             claims = peer.in_claims if message.claims is None else message.claims
-            self._hear_claims(peer, claims)
+            self._hear_claims(message.sender, peer, claims)
             peer.in_version = version
+        peer.in_signal.heard_at = self.clock.now
         self._answer(message, known=True, refused=peer.in_refused)
 
-    def _hear_claims(self, peer: _Peer, claims: tuple[Claim, ...]) -> None:
+    def _hear_claims(self, node: NodeId, peer: _Peer, claims: tuple[Claim, ...]) -> None:
         """Pass the claims on to the groups, and remember which do not hold."""
         signal = peer.in_signal
         signal.stale = False
@@ -338,7 +344,7 @@ class Node:
         refused = []
         for claim in claims:
             raft = self.groups.get(claim.group)
-            if raft is None or not raft.hear_claim(claim, signal):
+            if raft is None or node_of(claim.sender) != node or not raft.hear_claim(claim, signal):
                 refused.append((claim.group, NO_TERM if raft is None else raft.term))
         # Hearing a claim may have ended an older one of the same node.
         signal.stale = False

@@ -65,7 +65,7 @@ class Progress:
         """The base of the next batch to send."""
         self.commit: Offset = NO_OFFSET
         """The highest commit offset that the follower said it has."""
-        self.commit_round = 0
+        self.commit_round = -1
         """Only answers to later heartbeat rounds say anything about it: the follower has restarted since."""
         self.commit_sent: Offset = NO_OFFSET
         """The highest commit offset that the follower was told."""

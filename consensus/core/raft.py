@@ -81,9 +81,7 @@ class Raft(Elections):
             self.clock.now = now
         if self.clock.now < self.deadline or self.role is Role.STOPPED:
             return
-        # Most deadlines only move on: whoever has something to say touches. After a restart there may be batches to apply.
-        if self.log.applied < self.log.commit:
-            self.touch()
+        # Most deadlines only move on: whoever has something to say touches.
         if self.role is Role.LEADER:
             self._tick_leader()
         else:
@@ -97,6 +95,8 @@ class Raft(Elections):
             raise BadRequest(f"cannot compact to {offset}: only {self.log.applied} was applied")
         if offset > self.log.stable:
             raise BadRequest(f"cannot compact to {offset}: only {self.log.stable} is durable")
+        if not self.log.may_end_at(offset):
+            raise BadRequest(f"cannot compact to {offset}: it is inside a batch")
         self.log.compact(offset)
         self._moved_start = True
         self.touch()
@@ -105,7 +105,7 @@ class Raft(Elections):
 
     def persisted(self, token: Token) -> None:
         """The write of `token`, and so every earlier one, is durable."""
-        if token.sequence <= self._durable or self.role is Role.STOPPED:
+        if not self._durable < token.sequence <= self._sequence or self.role is Role.STOPPED:
             return
         self._durable = token.sequence
         self.touch()
@@ -138,7 +138,8 @@ class Raft(Elections):
         self._flush_acknowledgement()
         out, self._out = self._out, Effects()
         log = self.log
-        out.persist = self._take_write()
+        if self.role is not Role.STOPPED:
+            out.persist = self._take_write()
         if self._durable >= self._synced and out.send_after_sync:
             # Everything that these answers promise is on disk already.
             out.send.extend(out.send_after_sync)

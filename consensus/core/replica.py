@@ -166,7 +166,8 @@ class Replica(ABC):
         """The newest write that came back."""
         self._snapshot_sequence = 0
 
-        self._awake = False
+        # After a restart there may be committed batches to apply.
+        self._awake = self.log.applied < self.log.commit
         self._wake: list[Replica] | None = None
         self._reset_timer()
 

@@ -20,12 +20,14 @@ ENOUGH = 5
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.sim",
-        description="Run the consensus core through hostile simulated runs, one per seed. The same seed is always the same run.",
+        description="Run the consensus core through hostile simulated runs, one per seed. The same seed is the same run.",
         epilog="Exit code 0: no promise was broken (or, with --bug, the planted bug was found); 1: otherwise.",
     )
     parser.add_argument("--seeds", type=int, default=300, metavar="N", help="how many seeds to run (default 300)")
     parser.add_argument("--seed0", type=int, default=0, metavar="K", help="the first seed (default 0)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: one per core)")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: a core each)"
+    )
     parser.add_argument("--bug", choices=sorted(BUGS), help="plant this bug, and stop when it is found")
     parser.add_argument("--trace", type=int, default=0, metavar="LINES", help="print the last events of a failing seed")
     arguments = parser.parse_args()

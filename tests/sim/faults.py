@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quorate.consensus.core import Refused
+from quorate.consensus.core import GroupId, Refused, Term
 from tests.sim.plan import Fault
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ class Nemesis:
     def __init__(self, world: World) -> None:
         self.world = world
         self._active = False
+        self._committed_in: dict[GroupId, Term] = {}
+        """For each group, the last term in which a leader was seen to commit."""
         self._kinds = [fault for fault, weight in world.plan.faults for _ in range(weight)]
 
     def start(self) -> None:
@@ -156,12 +158,16 @@ class Nemesis:
     def elected(self, host: Host) -> None:
         """Somebody leads. Give it a moment, then take it away."""
         if self._active and Fault.HUNT in self._kinds and self.world.random.random() < 0.8:
-            patience = self.world.random.choice((10, 40, 150))
+            patience = self.world.random.choice((1, 1, 10, 40, 150))
             self.world.at(self.world.now + self.world.random.randrange(patience), self._strike_down, host)
 
     def committed(self, host: Host) -> None:
-        """Somebody has just committed something, and nobody else has heard of it."""
-        if self._active and Fault.HUNT in self._kinds and self.world.random.random() < 0.1:
+        """A leader has just committed something, and nobody else has heard of it: most of all the first time in a term."""
+        if not self._active or Fault.HUNT not in self._kinds or host.raft is None or not host.leads():
+            return
+        first = host.raft.term != self._committed_in.get(host.oracle.group)
+        self._committed_in[host.oracle.group] = host.raft.term
+        if self.world.random.random() < (0.4 if first else 0.05):
             self.world.at(self.world.now, self._strike_down, host)
 
     def _strike_down(self, host: Host) -> None:
@@ -169,13 +175,24 @@ class Nemesis:
         if not self._active or not host.leads() or machine.node is None:
             return
         self.world.count("struck down")
-        how = self.world.random.randrange(4)
+        how = self.world.random.randrange(5)
         if how == 0:
             self._kill(machine)
         elif how == 1:
             self._stop_for_a_while(machine)
+        elif how == 2:
+            self._kill(machine)
+            self._isolate_heir(host)
         else:
             self.world.network.isolate(machine.number)
+            self._heal_later()
+
+    def _isolate_heir(self, fallen: Host) -> None:
+        """Cut off whoever has most of the log besides a leader that has just lost what it had not synced."""
+        heirs = [host for host in fallen.oracle.hosts.values() if host is not fallen]
+        heir = max(heirs, key=lambda host: host.disk.durable.last, default=None)
+        if heir is not None:
+            self.world.network.isolate(self.world.machine_of(heir).number)
             self._heal_later()
 
     def _running(self, host: Host) -> bool:
@@ -188,5 +205,3 @@ class Nemesis:
         oracle = self.world.random.choice(self.world.oracles)
         hosts = list(oracle.hosts.values())
         return self.world.random.choice(hosts) if hosts else None
-
-

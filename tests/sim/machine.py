@@ -8,6 +8,7 @@ from quorate.consensus.core import (
     Batch,
     Effects,
     GroupId,
+    LogRead,
     Millis,
     Node,
     NodeId,
@@ -248,7 +249,7 @@ class Machine:
             world.nemesis.elected(host)
         self._decide(host, raft, effects)
         for read in effects.log_reads:
-            world.at(world.now + world.random.randrange(10), self._supply, host, host.life, read.to, read.first, read.max_bytes)
+            world.at(world.now + world.random.randrange(10), self._supply, host, host.life, read)
         for to in effects.snapshots:
             world.at(world.now + world.random.randrange(20), self._send_snapshot, host, host.life, to)
 
@@ -327,19 +328,20 @@ class Machine:
             self.crash()
             self.start()
 
-    def _supply(self, host: Host, life: int, to: ReplicaId, first: Offset, max_bytes: int) -> None:
+    def _supply(self, host: Host, life: int, read: LogRead) -> None:
         if host.life != life or host.raft is None:
             return
-        batches, size = [], 0
-        for batch in host.disk.written.read(first, host.disk.written.last):
+        batches: list[Batch] = []
+        size = 0
+        for batch in host.disk.written.read(read.first, host.disk.written.last):
             size += batch.size
-            if batches and size > max_bytes:
+            if batches and size > read.max_bytes:
                 break
             batches.append(batch)
-        if not batches or batches[0].base != first or self.world.random.random() < 0.05:
+        if not batches or batches[0].base != read.first or self.world.random.random() < 0.05:
             batches = []
         self.world.count("log read")
-        host.raft.supply(to, tuple(batches))
+        host.raft.supply(read.to, tuple(batches))
         self.soon()
 
     def _send_snapshot(self, host: Host, life: int, to: ReplicaId) -> None:
@@ -403,8 +405,8 @@ class Machine:
             raise Violation(f"{host} believes in {raft.log.last}, its disk was given {host.disk.written.last}")
         term, vote = host.believed
         if raft.term < term or (raft.term == term and vote not in (NO_REPLICA, raft.vote)):
-            raise Violation(f"{host} had voted {show_replica(vote)} in term {term}, now {raft.term} {show_replica(raft.vote)}")
+            now = f"{show_replica(raft.vote)} in {raft.term}"
+            raise Violation(f"{host} had voted {show_replica(vote)} in term {term}, now {now}")
         host.believed = (raft.term, raft.vote)
         if raft.role is not Role.LEADER:
             host.proposals.clear()
-

@@ -23,13 +23,14 @@ class Network:
         world, plan = self.world, self.world.plan
         random = world.random.random
         if world.healed:
-            return self._deliver_in(1, to, message)
+            return self._deliver_in(1, sender, to, message)
         if (sender, to) in self.cut or random() < plan.loss:
             world.trace("lost %s -> %s %s", sender, to, message)
             return None
         if plan.double and random() < plan.double:
-            self._deliver_in(1 + world.random.randrange(plan.echo_ms), to, message)
-        return self._deliver_in(self._delay_ms(), to, message)
+            # The copy was under way on some other path: no later cut stops it.
+            world.at(world.now + 1 + world.random.randrange(plan.echo_ms), world.machines[to - 1].receive, message)
+        return self._deliver_in(self._delay_ms(), sender, to, message)
 
     def _delay_ms(self) -> int:
         world, plan = self.world, self.world.plan
@@ -37,9 +38,15 @@ class Network:
             return world.random.randrange(plan.slow_ms)
         return 1 + world.random.randrange(4)
 
-    def _deliver_in(self, delay_ms: int, to: NodeId, message: NodeMessage) -> None:
-        machine = self.world.machines[to - 1]
-        self.world.at(self.world.now + delay_ms, machine.receive, message)
+    def _deliver_in(self, delay_ms: int, sender: NodeId, to: NodeId, message: NodeMessage) -> None:
+        self.world.at(self.world.now + delay_ms, self._arrive, sender, to, message)
+
+    def _arrive(self, sender: NodeId, to: NodeId, message: NodeMessage) -> None:
+        """What was under way when a link was cut is lost too."""
+        if (sender, to) in self.cut:
+            self.world.trace("lost %s -> %s %s", sender, to, message)
+        else:
+            self.world.machines[to - 1].receive(message)
 
     # Ways to cut it.
 
@@ -60,9 +67,7 @@ class Network:
         """Two sides that only one machine hears both of."""
         side = self._some_machines()
         middle = self.world.random.choice(self._all())
-        self.cut = {
-            (a, b) for a in self._all() for b in self._all() if middle not in (a, b) and (a in side) != (b in side)
-        }
+        self.cut = {(a, b) for a in self._all() for b in self._all() if middle not in (a, b) and (a in side) != (b in side)}
 
     def isolate(self, number: int) -> None:
         """One machine hears nobody, and nobody hears it; or only one of the two."""

@@ -72,9 +72,9 @@ class Plan:
         theme = random.choice(_THEMES)
         nodes = random.choice(theme.nodes)
         sizes = [size for size in theme.voters if size <= nodes]
-        replicas = [
-            tuple(sorted(random.sample(range(1, nodes + 1), random.choice(sizes)))) for _ in range(random.choice(theme.groups))
-        ]
+        replicas = []
+        for _ in range(random.choice(theme.groups)):
+            replicas.append(tuple(sorted(random.sample(range(1, nodes + 1), random.choice(sizes)))))
         faults = {fault: random.choice((1, 2, 5)) for fault in Fault if random.random() < theme.others}
         for fault in theme.faults:
             faults[fault] = random.choice((2, 5))
@@ -85,8 +85,8 @@ class Plan:
             settings=_settings(random, theme),
             until_ms=random.randrange(1_500, 4_500),
             loss=random.choice(theme.loss),
-            double=random.choice((0.0, 0.02, 0.2)),
-            echo_ms=random.choice((5, 500, 3_000)),
+            double=random.choice(theme.double),
+            echo_ms=random.choice(theme.echo_ms),
             slow=random.choice(theme.slow),
             slow_ms=random.choice((50, 300, 1_500)),
             sync_ms=random.choice(theme.sync_ms),
@@ -110,6 +110,8 @@ class Theme:
     voters: tuple[int, ...] = (3, 3, 5)
     groups: tuple[int, ...] = (1,)
     loss: tuple[float, ...] = (0.0, 0.0, 0.02, 0.1)
+    double: tuple[float, ...] = (0.0, 0.02, 0.2)
+    echo_ms: tuple[int, ...] = (5, 500, 3_000)
     slow: tuple[float, ...] = (0.0, 0.02, 0.1, 0.3)
     sync_ms: tuple[int, ...] = (1, 3, 10, 30)
     propose_ms: tuple[int, ...] = (3, 10, 40)
@@ -132,7 +134,17 @@ _THEMES = (
         max_append_bytes=(1, 1, 1, 150),
         max_inflight=(1, 1, 2, 8),
     ),
-    Theme(faults=(Fault.HUNT, Fault.CRASH, Fault.SLOW_DISK), propose_ms=(3, 10)),
+    # Echoes of old terms: the same leaders come back, with disks that lost what they had, and late answers find them.
+    Theme(
+        faults=(Fault.HUNT, Fault.CRASH_LEADER, Fault.SLOW_DISK),
+        others=0.05,
+        loss=(0.0, 0.02),
+        double=(0.2, 0.4),
+        echo_ms=(300, 1_000),
+        slow=(0.0, 0.1),
+        propose_ms=(3, 6),
+        beat_ms=(8, 12),
+    ),
     Theme(faults=(Fault.HUNT, Fault.COMPACT, Fault.SLOW_DISK, Fault.SPLIT)),
     Theme(faults=(Fault.MEMBERS, Fault.HUNT), nodes=(4, 5, 6, 7), voters=(1, 2, 3, 3)),
     Theme(faults=(Fault.MEMBERS, Fault.COMPACT, Fault.SPLIT), nodes=(4, 5, 6, 7), voters=(1, 2, 3, 3)),

@@ -377,7 +377,7 @@ def test_rejections_with_absurd_hints_are_survived(match: int, hint: int, hint_t
     assert member.raft.progress[replica_id(2)].match == 2, "what was acknowledged stays acknowledged"
 
 
-@pytest.mark.parametrize("number", [0, -1, -HUGE])
+@pytest.mark.parametrize("number", [0, -1, -HUGE, 2, HUGE])
 def test_rounds_that_never_were_confirm_nothing(number: int) -> None:
     member = leader()
     member.raft.read_index()
@@ -388,7 +388,7 @@ def test_rounds_that_never_were_confirm_nothing(number: int) -> None:
 
 def test_an_absurd_commit_in_an_answer_is_cut_to_what_the_follower_has() -> None:
     member = leader()
-    member.hear(heard(1, commit=HUGE, term=2), heard(1, commit=HUGE, term=2, sender=3))
+    member.hear(heard(0, commit=HUGE, term=2), heard(0, commit=HUGE, term=2, sender=3))
     assert [p.commit for p in member.raft.progress.values()] == [2, -1]
 
 

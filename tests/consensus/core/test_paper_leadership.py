@@ -123,7 +123,7 @@ def test_3_10_an_order_from_anybody_but_the_leader_is_ignored() -> None:
     leader = settled_leader()
     assert leader.hear(timeout_now()) == []
     learner = Member()
-    learner.hear(append(-1, 0, config(0, 1, learner.raft.configuration.change(ids(2, 3), ids(1)).leave())))
+    learner.hear(append(-1, 0, config(0, 1, learner.raft.configuration.change(ids(2, 3), ids(1)).leave()), commit=0))
     assert learner.hear(timeout_now()) == []
     assert (member.raft.term, leader.raft.term, learner.raft.term) == (1, 1, 1)
 

@@ -245,7 +245,7 @@ def test_4_2_1_a_learner_that_is_not_heard_cannot_be_promoted() -> None:
 def test_4_2_1_a_learner_never_campaigns_but_answers_votes() -> None:
     """The candidate may know of a promotion that the learner has not heard of."""
     member = Member()
-    member.hear(append(-1, 0, config(0, 1, Configuration(voters=ids(2, 3), learners=ids(1)))))
+    member.hear(append(-1, 0, config(0, 1, Configuration(voters=ids(2, 3), learners=ids(1))), commit=0))
     assert member.tick(100_000) == []
     lab = Lab()
     lab.elect(1)
@@ -253,6 +253,20 @@ def test_4_2_1_a_learner_never_campaigns_but_answers_votes() -> None:
     lab[1].change_members(ids(1, 2, 3), [new])
     lab.settle()
     assert lab.members[4].campaign() == []
+
+
+def test_4_2_2_a_leaving_voter_campaigns_until_the_change_is_committed() -> None:
+    """Its log may be the only one that holds the change, and then nobody else can be elected. Its vote counts nothing."""
+    member = Member(log=[config(0, 1, Configuration(voters=ids(2, 3), learners=ids(1)))], term=1)
+    asked = member.tick(100_000)
+    assert {(type(message), message.to) for message in asked} == {(VoteRequest, replica_id(2)), (VoteRequest, replica_id(3))}
+    member.hear(vote(2, pre=True, sender=2))
+    assert member.role() is Role.PRE_CANDIDATE, "one of the two voters is no majority"
+    member.hear(vote(2, pre=True, sender=3))
+    member.hear(vote(2, sender=2), vote(2, sender=3))
+    assert member.role() is Role.LEADER
+    member.hear(accepted(1, term=2, sender=2), accepted(1, term=2, sender=3))
+    assert (member.role(), member.raft.log.commit) == (Role.FOLLOWER, 1)
 
 
 def test_a_voter_can_become_a_learner() -> None:

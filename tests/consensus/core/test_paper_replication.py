@@ -301,7 +301,7 @@ def test_a_read_that_failed_is_asked_for_again_after_a_sign_of_the_follower() ->
     assert [(read.to, read.first) for read in wanted] == [(replica_id(2), 1)]
     member.raft.supply(replica_id(2), ())
     assert member.raft.take().log_reads == []
-    member.raft.step(heard(1, term=2))
+    member.raft.step(heard(0, term=2))
     assert [read.first for read in member.raft.take().log_reads] == [0]
 
 

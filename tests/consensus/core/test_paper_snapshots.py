@@ -101,17 +101,17 @@ def test_7_an_unanswered_snapshot_is_asked_for_again_after_a_while() -> None:
     member = wants_snapshot()
     member.raft.send_snapshot(replica_id(2), b"lost")
     member.run()
-    member.raft.step(heard(1, term=2))
+    member.raft.step(heard(0, term=2))
     assert member.turn().snapshots == [], "too early"
     member.clock.now = Millis(RETRY)
-    member.raft.step(heard(1, term=2))
+    member.raft.step(heard(0, term=2))
     assert member.turn().snapshots == [replica_id(2)]
 
 
 def test_7_a_snapshot_that_the_driver_cannot_make_is_asked_for_again() -> None:
     member = wants_snapshot()
     member.clock.now = Millis(RETRY)
-    member.raft.step(heard(1, term=2))
+    member.raft.step(heard(0, term=2))
     assert member.turn().snapshots == [replica_id(2)]
 
 
