@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeVar
 
@@ -51,6 +53,7 @@ class LevelLog:
         self._unchecked = settings.reserve_bytes  # bytes written since the free room was looked up
         # Held by whoever changes the database. A reader that doubts takes it too, so that nothing moves under it.
         self._writing = threading.Lock()
+        self._lock = -1
 
     @classmethod
     def open(cls, path: Path, fresh: Restored, settings: StorageSettings | None = None) -> LevelLog:
@@ -69,29 +72,37 @@ class LevelLog:
     @classmethod
     def _open(cls, path: Path, fresh: Restored, settings: StorageSettings) -> LevelLog:
         folder.make(path)
+        with ExitStack() as undo:
+            lock = folder.lock(path)
+            undo.callback(os.close, lock)
+            log = cls._open_locked(path, fresh, settings, undo)
+            log._lock = lock
+            undo.pop_all()
+        return log
+
+    @classmethod
+    def _open_locked(cls, path: Path, fresh: Restored, settings: StorageSettings, undo: ExitStack) -> LevelLog:
         there = folder.holds_data(path)
         promise = Promise(path / folder.PROMISE)
+        undo.callback(promise.close)
         database = Database(path / folder.DATABASE, settings)
-        try:
-            if promise.counter and not there:
-                raise Corrupt(str(path), f"{promise.counter} writes were acknowledged, and there is no database")
-            notes = []
-            if there:
-                folder.keep_aside(path)
-                notes = folder.check_journals(path)
-            database.open(create=not there)
-            view = opening.load(database)
-            notes += _compare(path, promise, view, there)
-            log = cls(path, settings, database, promise, view or opening.first_view(fresh))
-            log.notes = tuple(notes)
-            if view is None:
-                log._begin()
-            promise.raise_to(log._view.mark.counter)
-            promise.sync()
-        except BaseException:
-            database.close()
-            promise.close()
-            raise
+        undo.callback(database.close)
+        if promise.counter != 0 and not there:
+            raise Corrupt(str(path), f"{promise.counter or 'some'} writes were acknowledged, and there is no database")
+        notes = []
+        if there:
+            folder.keep_aside(path)
+            notes = folder.check_journals(path)
+            folder.move_strangers(path)
+        database.open(create=not there)
+        view = opening.load(database)
+        notes += _compare(path, promise, view)
+        log = cls(path, settings, database, promise, view or opening.first_view(fresh))
+        log.notes = tuple(notes)
+        if view is None:
+            log._begin()
+        promise.raise_to(log._view.mark.counter)
+        promise.sync()
         if there:
             folder.let_go(path)
         for note in notes:
@@ -289,13 +300,14 @@ class LevelLog:
             self._database.close()
             self._promise.sync()
             self._promise.close()
+            os.close(self._lock)
             self._failed = StorageFailed(f"{self.path}: the log is closed")
 
 
-def _compare(path: Path, promise: Promise, view: View | None, there: bool) -> list[str]:
+def _compare(path: Path, promise: Promise, view: View | None) -> list[str]:
     """What the database holds against what was promised. Raises Corrupt; returns what is worth saying."""
     counter = 0 if view is None else view.mark.counter
-    if promise.counter is None or (there and not promise.existed and view is not None):
+    if promise.counter is None or (view is not None and promise.counter == 0):
         return ["the record of acknowledged writes was lost: whether the last of them are there is not known"]
     if counter < promise.counter:
         raise Corrupt(
