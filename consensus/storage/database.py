@@ -66,7 +66,8 @@ class Database:
         self._settings = settings
         self._db: plyvel.DB | None = None
         self._users = 0
-        # Guards the two above; notified when the last user leaves.
+        self._reopening = False
+        # Guards the three above; notified when the last user leaves, and when users may come again.
         self._changed = threading.Condition()
 
     def open(self, create: bool = False) -> None:
@@ -99,6 +100,18 @@ class Database:
                 self._changed.wait()
         if db is not None:
             db.close()
+
+    def reopen(self) -> None:
+        """Close it and open it again; reads wait as long as that takes."""
+        with self._changed:
+            self._reopening = True
+        try:
+            self.close()
+            self.open()
+        finally:
+            with self._changed:
+                self._reopening = False
+                self._changed.notify_all()
 
     @property
     def closed(self) -> bool:
@@ -152,6 +165,8 @@ class Database:
     @contextmanager
     def _use(self) -> Iterator[plyvel.DB]:
         with self._changed:
+            while self._reopening:
+                self._changed.wait()
             db = self._db
             if db is None:
                 raise StorageFailed(f"{self.path}: the log is closed")

@@ -18,6 +18,7 @@ DATABASE = "db"
 PROMISE = "promise"
 BEFORE = "before"
 LOCK = "lock"
+_PROBE_BYTES = 1 << 20
 
 
 def make(path: Path) -> None:
@@ -130,6 +131,18 @@ def free_bytes(path: Path) -> int:
     """How much room there is on this disk for us."""
     stat = os.statvfs(path)
     return stat.f_bavail * stat.f_frsize
+
+
+def check_room(path: Path, needed: int) -> None:
+    """Raise OSError unless so many bytes can really be written: a quota or a limit is not seen in what is free."""
+    probe = path / "probe"
+    fd = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        while needed > 0:
+            needed -= os.write(fd, bytes(min(needed, _PROBE_BYTES)))
+    finally:
+        os.close(fd)
+        probe.unlink()
 
 
 def journal_bytes(path: Path) -> int:

@@ -54,6 +54,7 @@ class LevelLog:
         # Held by whoever changes the database. A reader that doubts takes it too, so that nothing moves under it.
         self._writing = threading.Lock()
         self._lock = -1
+        self._closed = False
 
     @classmethod
     def open(cls, path: Path, fresh: Restored, settings: StorageSettings | None = None) -> LevelLog:
@@ -142,6 +143,20 @@ class LevelLog:
     def _carry_out(self, plan: Plan) -> None:
         self._check_room(plan.added_bytes)
         try:
+            self._put(plan)
+        except StorageFull:
+            # Perhaps there is room again: LevelDB also repeats what it met earlier, when it wrote a table.
+            self._reopen()
+            self._put(plan)
+        view = plan.view
+        if self.damage is not None and self.damage.offset is not None and not view.start < self.damage.offset <= view.last:
+            self.damage = None  # truncated or compacted away
+        self._view = view
+        if plan.sync:
+            self._promise.raise_to(view.mark.counter)
+
+    def _put(self, plan: Plan) -> None:
+        try:
             self._database.write(plan.changes, plan.sync)
         except StorageFull:
             self._suspect = True
@@ -149,12 +164,6 @@ class LevelLog:
         except StorageError as error:
             self._failed = error
             raise
-        view = plan.view
-        if self.damage is not None and self.damage.offset is not None and not view.start < self.damage.offset <= view.last:
-            self.damage = None  # truncated or compacted away
-        self._view = view
-        if plan.sync:
-            self._promise.raise_to(view.mark.counter)
 
     def _check_room(self, added: int) -> None:
         reserve = self._settings.reserve_bytes
@@ -172,14 +181,14 @@ class LevelLog:
 
         Until there is room for that, the old one goes on serving reads.
         """
-        free = folder.free_bytes(self.path)
         needed = 2 * folder.journal_bytes(self.path) + self._settings.write_buffer_bytes
-        if free < needed and not self._database.closed:
-            raise StorageFull(f"{self.path}: {free} bytes are free, {needed} are needed to go on")
-        self._database.close()
-        self._database.open()
+        try:
+            folder.check_room(self.path, needed)
+        except OSError as error:
+            raise StorageFull(f"{self.path}: {needed} bytes are needed to go on: {error}") from error
+        self._database.reopen()
         view = opening.load(self._database)
-        counter = None if view is None else view.mark.counter
+        counter = 0 if view is None else view.mark.counter
         if counter != self._view.mark.counter:
             self._failed = StorageFailed(
                 f"{self.path}: write {self._view.mark.counter} was the last, and {counter} is there"
@@ -295,8 +304,9 @@ class LevelLog:
 
     def close(self) -> None:
         with self._writing:
-            if self._database.closed:
+            if self._closed:
                 return
+            self._closed = True
             self._database.close()
             self._promise.sync()
             self._promise.close()
