@@ -40,6 +40,10 @@ class Cursor:
         """Go to this key, or to the first one after it."""
         self._move(self._iterator.seek, key)
 
+    def last(self) -> None:
+        """Go to the last key of all."""
+        self._move(self._iterator.seek_to_last)
+
     def next(self) -> None:
         """Go to the key after this one."""
         self._move(self._iterator.next)

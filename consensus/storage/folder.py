@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from quorate.consensus.storage import journal
@@ -147,7 +148,11 @@ def check_room(path: Path, needed: int) -> None:
 
 def journal_bytes(path: Path) -> int:
     """How much LevelDB has to write again when it opens."""
-    return sum(file.stat().st_size for file in (path / DATABASE).glob("*.log"))
+    total = 0
+    for file in (path / DATABASE).glob("*.log"):
+        with suppress(FileNotFoundError):  # LevelDB may be done with it by now
+            total += file.stat().st_size
+    return total
 
 
 def sync_folder(path: Path) -> None:

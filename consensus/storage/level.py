@@ -249,9 +249,13 @@ class LevelLog:
         return self._view.stamp
 
     def load_state(self) -> tuple[Offset, bytes]:
-        value = self._database.get(keys.STATE_KEY)
+        with self._writing:  # or it might be replaced meanwhile
+            view = self._view
+            value = self._database.get(keys.state_key(view.applied))
+        if not view.has_state:
+            return view.applied, b""
         if value is None:
-            return self._view.applied, b""
+            raise Corrupt(str(self.path), f"the state machine's state up to {view.applied} is gone")
         try:
             return keys.decode_state(value)
         except keys.BadValue as error:
@@ -291,7 +295,7 @@ class LevelLog:
             if self._failed is not None or self._suspect or self._database.closed:
                 return False
             try:
-                more = self._trimmer.step(self._view.start)
+                more = self._trimmer.step(self._view.start, keys.state_key(self._view.applied))
             except StorageFull:
                 self._suspect = True
                 raise

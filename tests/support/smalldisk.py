@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 
 _CHUNK = 64 * 1024
+_MOST = 30 * 1024
 
 
 class SmallDisk(ABC):
@@ -68,8 +69,7 @@ class FileSizeLimit(SmallDisk):
         self._before = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def fill(self, leave: int = 0) -> None:
-        largest = max((file.stat().st_size for file in self.folder.rglob("*.log")), default=0)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (largest + leave, self._before[1]))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (_MOST, self._before[1]))
 
     def make_room(self) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, self._before)

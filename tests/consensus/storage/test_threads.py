@@ -49,10 +49,22 @@ class Reader(threading.Thread):
 
 def test_readers_are_never_misled(open_log: Opener) -> None:
     log = open_log()
-    rng = random.Random(5)
     readers = [Reader(log, seed) for seed in range(2)]
     for reader in readers:
         reader.start()
+    try:
+        write_all_kinds(log, random.Random(5))
+    finally:
+        for reader in readers:
+            reader.done.set()
+        for reader in readers:
+            reader.join(timeout=60)
+    assert [reader.wrong for reader in readers] == [None, None]
+    assert log.damage is None
+    assert all(reader.reads > 5 for reader in readers)
+
+
+def write_all_kinds(log: LevelLog, rng: random.Random) -> None:
     term, last = 1, -1
     for number in range(ROUNDS):
         truncate = None
@@ -68,10 +80,3 @@ def test_readers_are_never_misled(open_log: Opener) -> None:
         log.trim()
         if number % 20 == 0:
             log._reopen()
-    for reader in readers:
-        reader.done.set()
-    for reader in readers:
-        reader.join(timeout=60)
-    assert [reader.wrong for reader in readers] == [None, None]
-    assert log.damage is None
-    assert all(reader.reads > 5 for reader in readers)
