@@ -46,9 +46,7 @@ def validate(data: Buffer) -> Header:
     header = _whole(data)
     _, length, _, _, crc, attributes, last_delta, base_timestamp, max_timestamp, *producer, count = header
     if attributes & _NOT_FROM_CLIENTS:
-        raise BadBatch(
-            Reason.ATTRIBUTES, 21, f"attributes {attributes:#x}: only a broker sets such bits"
-        )
+        raise BadBatch(Reason.ATTRIBUTES, 21, f"attributes {attributes:#x}: only a broker sets such bits")
     if attributes & COMPRESSION_MASK > LAST_COMPRESSION:
         raise BadBatch(Reason.COMPRESSION, 21, f"compression {attributes & COMPRESSION_MASK} is not known")
     if count < 1 or last_delta != count - 1:
