@@ -80,9 +80,7 @@ def _records(
             if delta > 0x7F:
                 delta, at = _more(body, at, delta, 32)
             if delta & 1 or not before < delta >> 1 <= last_delta:
-                raise BadBatch(
-                    Reason.OFFSET, at, f"offset delta {_signed(delta)} after {before}, last {last_delta}"
-                )
+                raise BadBatch(Reason.OFFSET, at, f"offset delta {_signed(delta)} after {before}, last {last_delta}")
             before = delta >> 1
             key: bytes | None = None
             number = body[at]

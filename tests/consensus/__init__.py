@@ -1,0 +1,1 @@
+"""The consensus part: its core, and what stands around it."""

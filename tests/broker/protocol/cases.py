@@ -1,4 +1,4 @@
-"""The records that every client was made to write, and that everybody has to read back: one of each thing that can go wrong."""
+"""The records that every client was made to write, and that everybody has to read back."""
 
 from __future__ import annotations
 
