@@ -99,6 +99,8 @@ def _inflate_snappy(data: memoryview, limit: int) -> bytes:
         return _inflate_block(data, limit)
     blocks = []
     at, end = len(_XERIAL_HEAD), len(data)
+    if end < at:
+        raise BadBatch(Reason.CORRUPT_COMPRESSION, end, "a snappy stream's head is cut off")
     while at < end:
         if end - at < _BLOCK_LENGTH.size:
             raise BadBatch(Reason.CORRUPT_COMPRESSION, at, "a snappy block's length is cut off")

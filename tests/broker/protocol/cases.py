@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
+from quorate.broker.protocol.builder import NO_PRODUCER_STATE, BatchBuilder, Producer
+from quorate.broker.protocol.compression import Compression
 from quorate.broker.protocol.records import Record
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -40,3 +43,13 @@ def written_by(client: str) -> tuple[Record, ...]:
 
 def fixture(name: str) -> bytes:
     return (FIXTURES / f"{name}.bin").read_bytes()
+
+
+def build(
+    records: Iterable[Record], codec: Compression = Compression.NONE, producer: Producer = NO_PRODUCER_STATE
+) -> bytearray:
+    """Our own batch of these records."""
+    builder = BatchBuilder()
+    for record in records:
+        builder.append(record.timestamp, record.key, record.value, record.headers)
+    return builder.build(codec, producer)
