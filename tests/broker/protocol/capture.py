@@ -1,4 +1,5 @@
 """Makes the fixtures: real producers write the records of `cases` to a fake broker, which keeps what came in.
+With Java at hand, also checks that the Java client's reader understands what we write.
 
 `PYTHONPATH=. python -m tests.broker.protocol.capture [--java DIR]`; see fixtures/README.md.
 """
@@ -7,14 +8,18 @@ from __future__ import annotations
 
 import argparse
 import subprocess
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from confluent_kafka import Producer
 from kafka import KafkaProducer
 
+from quorate.broker.protocol.compression import Compression
 from quorate.broker.protocol.records import Record
-from tests.broker.protocol.cases import CODECS, FIXTURES, SMALL, written_by
+from quorate.consensus.batch.control import encode_control
+from quorate.consensus.core import Batch, BatchKind, Offset, Term
+from tests.broker.protocol.cases import CODECS, FIXTURES, RECORDS, SMALL, T0, build, written_by
 from tests.support.fake_kafka import TOPIC, FakeKafka
 
 Write = Callable[[str, Sequence[Record], str, bool], None]
@@ -72,12 +77,29 @@ def capture(name: str, write: Write, records: Sequence[Record], codec: str, idem
         print(name, len(broker.produced[0]))
 
 
+def check_java_reads_ours(classpath: Path) -> None:
+    """Each codec, several blocks of it, with Raft's own batches in between."""
+    records = [*RECORDS, Record(len(RECORDS), T0, None, b"0123456789abcdef" * 20_000)]
+    noop = encode_control(Batch(Offset(0), Offset(0), Term(1), BatchKind.NOOP, b""))
+    expected = "".join(map(_line, records))
+    for codec in Compression:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(noop + build(records, codec) + noop)
+            file.flush()
+            command = ["java", "-cp", f"{classpath}/*", str(FIXTURES / "JavaReader.java"), file.name]
+            read = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=120).stdout
+        if read != expected:
+            raise SystemExit(f"Java reads something else from our {codec.name.lower()} batch")
+        print(f"java reads our {codec.name.lower()} batch")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--java", type=Path, help="a folder with kafka-clients and what it needs")
     arguments = parser.parse_args()
     clients: dict[str, Write] = {"librdkafka": librdkafka, "kafka-python": kafka_python}
     if arguments.java:
+        check_java_reads_ours(arguments.java)
         clients["java"] = java(arguments.java)
     for client, write in clients.items():
         for codec in CODECS:
