@@ -71,7 +71,11 @@ def _records(
             if number & 1 or not MIN_RECORD_BYTES - 1 <= number >> 1 <= end - at:
                 raise BadBatch(Reason.RECORD, at, f"a record of {_signed(number)} bytes, and {end - at} are left")
             stop = at + (number >> 1)
-            time_delta = body[at + 1]  # after one byte of attributes, which mean nothing so far
+            # One byte of attributes, which mean nothing so far. Some clients take it for a varint: where that would make a
+            # difference, two readers would see two records at one offset.
+            if body[at] > 0x7F:
+                raise BadBatch(Reason.RECORD, at, f"record attributes {body[at]:#x}")
+            time_delta = body[at + 1]
             at += 2
             if time_delta > 0x7F:
                 time_delta, at = _more(body, at, time_delta, 64)

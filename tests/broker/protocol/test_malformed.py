@@ -106,6 +106,7 @@ def test_absurd_varints(endless: bytes) -> None:
         (record(*START, NULL, NULL, encode_varint(2), ZERO, ZERO), Reason.RECORD),
         (record(ATTRIBUTES, ZERO, encode_varint(1), NULL, NULL, ZERO), Reason.OFFSET),
         (record(ATTRIBUTES, ZERO, NULL, NULL, NULL, ZERO), Reason.OFFSET),
+        (record(b"\x80", ZERO, ZERO, NULL, NULL, ZERO), Reason.RECORD),
         (record(*START, encode_varint(64), b"k" * 64, NULL, length=6) + ZERO, Reason.RECORD),
     ],
 )
