@@ -1,0 +1,1 @@
+"""Benchmarks. `python -m bench.core` measures the consensus core alone; `make bench` runs it."""
