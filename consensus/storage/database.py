@@ -149,17 +149,19 @@ class Database:
 
     def write(self, changes: dict[bytes, bytes | bytearray | memoryview | None], sync: bool) -> None:
         """Put (or, for None, delete) all of these at once."""
-        with self._use() as db:
-            try:
-                batch = db.write_batch(sync=sync)
-                for key, value in changes.items():
-                    if value is None:
-                        batch.delete(key)
-                    else:
-                        batch.put(key, value)
-                batch.write()
-            except plyvel.Error as error:
-                raise self._writing_failed(error) from error
+        db = self._enter()
+        try:
+            batch = db.write_batch(sync=sync)
+            for key, value in changes.items():
+                if value is None:
+                    batch.delete(key)
+                else:
+                    batch.put(key, value)
+            batch.write()
+        except plyvel.Error as error:
+            raise self._writing_failed(error) from error
+        finally:
+            self._leave()
 
     def compact(self, begin: bytes, end: bytes) -> None:
         """Give back the room of deleted keys. Takes its time, beside reads and writes."""
@@ -168,6 +170,13 @@ class Database:
 
     @contextmanager
     def _use(self) -> Iterator[plyvel.DB]:
+        db = self._enter()
+        try:
+            yield db
+        finally:
+            self._leave()
+
+    def _enter(self) -> plyvel.DB:
         with self._changed:
             while self._reopening:
                 self._changed.wait()
@@ -175,13 +184,13 @@ class Database:
             if db is None:
                 raise StorageFailed(f"{self.path}: the log is closed")
             self._users += 1
-        try:
-            yield db
-        finally:
-            with self._changed:
-                self._users -= 1
-                if not self._users:
-                    self._changed.notify_all()
+        return db
+
+    def _leave(self) -> None:
+        with self._changed:
+            self._users -= 1
+            if not self._users and self._db is None:
+                self._changed.notify_all()
 
     def _opening_failed(self, error: plyvel.Error) -> StorageError:
         text = str(error)

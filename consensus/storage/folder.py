@@ -24,6 +24,8 @@ _PROBE_BYTES = 1 << 20
 
 def make(path: Path) -> None:
     """Make the folder, so that it is there after a power loss too."""
+    if (path / DATABASE).is_dir():
+        return
     (path / DATABASE).mkdir(parents=True, exist_ok=True)
     sync_folder(path)
     sync_folder(path.parent)

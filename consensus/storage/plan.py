@@ -27,7 +27,7 @@ class Lookup(NamedTuple):
 
 
 class Plan:
-    """Changes in the making. `view` is what they lead to; until `finish`, its mark lacks the new count."""
+    """Changes in the making. `view` is what they lead to; until `finish`, its mark lacks the new count and hard state."""
 
     def __init__(self, view: View, lookup: Lookup) -> None:
         self.view = view
@@ -40,6 +40,7 @@ class Plan:
         self._old = view
         self._old_last = view.last
         self._reindex = False
+        self._hard_state = view.mark.hard_state
         self._added: list[tuple[Offset, int, Millis]] = []
 
     def add(self, write: Persist) -> None:
@@ -58,7 +59,7 @@ class Plan:
         if write.start is not None and write.start.offset > self.view.start:
             self._move_start(write.start)
         if write.hard_state is not None:
-            self.view = self.view._replace(mark=self.view.mark._replace(hard_state=write.hard_state))
+            self._hard_state = write.hard_state
 
     def save_state(self, offset: Offset, state: Buffer) -> None:
         """Keep the state machine's own state. Raises ValueError if it reaches beyond the log."""
@@ -78,9 +79,11 @@ class Plan:
 
     def finish(self) -> None:
         """Every write leaves its mark at the log's end. An older index is dead, and goes when the start passes it."""
-        mark = self.view.mark
-        mark = mark._replace(counter=mark.counter + 1, index_at=mark.last + 1 if self._reindex else mark.index_at)
-        self.view = self.view._replace(mark=mark)
+        counter, _, last, last_term, size, stamp, index_at = self.view.mark
+        if self._reindex:
+            index_at = last + 1
+        mark = Mark(counter + 1, self._hard_state, last, last_term, size, stamp, index_at)
+        self.view = self.view.with_mark(mark)
         if self._reindex:
             self.changes[keys.index_key(mark.index_at)] = keys.encode_index(self.view.to_index())
         self.changes[keys.mark_key(mark.last)] = keys.encode_mark(mark)
@@ -105,7 +108,7 @@ class Plan:
                 stamp = time
             added.append((last, size, stamp))
         self.added_bytes += size - mark.size
-        self.view = view._replace(mark=Mark(mark.counter, mark.hard_state, last, term, size, stamp, mark.index_at))
+        self.view = view.with_mark(Mark(mark.counter, mark.hard_state, last, term, size, stamp, mark.index_at))
 
     def _begin_run(self, view: View, first: Offset, term: Term) -> View:
         self._reindex = True

@@ -25,6 +25,11 @@ class View(NamedTuple):
     terms: tuple[Term, ...]
     configurations: tuple[tuple[Offset, Configuration], ...]
 
+    def with_mark(self, mark: Mark) -> View:
+        """The same with another mark: what most writes lead to."""
+        _, beginning, applied, has_state, firsts, terms, configurations = self
+        return View(mark, beginning, applied, has_state, firsts, terms, configurations)
+
     def to_index(self) -> Index:
         """The part of it that is stored in an index."""
         return Index(self.beginning, self.applied, self.has_state, self.firsts, self.terms, self.configurations)
