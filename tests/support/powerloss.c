@@ -1,7 +1,9 @@
 /* Preloaded into a process, notes in $POWERLOSS_LOG how much of each file has reached the disk: "S size path" after each
-   sync, "R old<TAB>new" for each rename. With it a test can do what a power loss does: cut every file back to there. */
+   sync, "R old<TAB>new" for each rename. With it a test can do what a power loss does: cut every file back to there.
+   While the file $POWERLOSS_FAIL exists, every sync fails, as on a dying disk. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -23,6 +25,11 @@ static void note(const char *text, size_t length) {
 static int synced(const char *name, int fd) {
     int (*real)(int) = (int (*)(int))dlsym(RTLD_NEXT, name);
     struct stat before;
+    const char *fail = getenv("POWERLOSS_FAIL");
+    if (fail && access(fail, F_OK) == 0) {
+        errno = EIO;
+        return -1;
+    }
     /* What is written while the sync runs may have missed it: only the size from before it counts. */
     int known = fstat(fd, &before) == 0 && S_ISREG(before.st_mode);
     int result = real(fd);
@@ -44,11 +51,9 @@ int fdatasync(int fd) { return synced("fdatasync", fd); }
 
 int rename(const char *from, const char *to) {
     int (*real)(const char *, const char *) = (int (*)(const char *, const char *))dlsym(RTLD_NEXT, "rename");
-    int result = real(from, to);
-    if (result == 0) {
-        char line[2 * PATH_MAX + 64];
-        int size = snprintf(line, sizeof line, "R\t%s\t%s\n", from, to);
-        note(line, (size_t)size);
-    }
-    return result;
+    /* Before it happens: a kill between the two must not make a file that was synced under its old name count as lost. */
+    char line[2 * PATH_MAX + 64];
+    int size = snprintf(line, sizeof line, "R\t%s\t%s\n", from, to);
+    note(line, (size_t)size);
+    return real(from, to);
 }

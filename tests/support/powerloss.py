@@ -29,6 +29,11 @@ def environment(library: Path, log: Path) -> dict[str, str]:
     return os.environ | {"LD_PRELOAD": str(library), "POWERLOSS_LOG": str(log)}
 
 
+def failing_environment(library: Path, switch: Path) -> dict[str, str]:
+    """For a process whose syncs all fail while the file `switch` exists."""
+    return os.environ | {"LD_PRELOAD": str(library), "POWERLOSS_FAIL": str(switch)}
+
+
 def synced_sizes(log: Path) -> dict[Path, int]:
     """How much of each file was synced, by the name that it has now."""
     sizes: dict[Path, int] = {}

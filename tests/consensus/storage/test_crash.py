@@ -163,3 +163,41 @@ def test_the_promise_finds_acknowledged_writes_that_are_gone(tmp_path: Path, sta
     with pytest.raises(Corrupt, match="were acknowledged"):
         opened(path)
     assert (path / "before" / journal.name).exists()
+
+
+DYING_DISK = """
+import sys
+from pathlib import Path
+from quorate.consensus.core import Offset, new_group
+from quorate.consensus.storage.api import StorageFailed
+from quorate.consensus.storage.level import LevelLog
+from tests.support.batches import THREE, append, data_batch
+
+switch = Path(sys.argv[2])
+log = LevelLog.open(Path(sys.argv[1]), new_group(THREE))
+log.write([append(data_batch(0))])
+for broken in (True, True, False):
+    switch.touch() if broken else switch.unlink()
+    try:
+        log.write([append(data_batch(1))])
+    except StorageFailed as error:
+        print("failed", "definite" if error.definite else "may have happened", log.last, len(log.read(Offset(0), 1 << 20)))
+"""
+
+
+def test_a_failed_sync_is_final(tmp_path: Path) -> None:
+    """What the disk has after it is not known: the replica must stop, even if the next sync were to succeed."""
+    environment = powerloss.failing_environment(powerloss.build(tmp_path), tmp_path / "switch")
+    done = subprocess.run(
+        [sys.executable, "-c", DYING_DISK, tmp_path / "log", tmp_path / "switch"],
+        cwd=ROOT,
+        env=environment | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.splitlines() == ["failed may have happened 0 1"] * 3
+    log = opened(tmp_path / "log")
+    assert log.last in (0, 1)
+    log.close()
