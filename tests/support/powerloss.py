@@ -50,12 +50,12 @@ def lose_power(folder: Path, log: Path, rng: random.Random) -> int:
     """Cut every file below `folder` back; how many bytes are gone. The disk may have got some of the rest, or zeros."""
     sizes = synced_sizes(log)
     lost = 0
-    seen: set[int] = set()
-    for file in sorted(folder.rglob("*")):
-        if not file.is_file() or file.stat().st_ino in seen:
-            continue
-        seen.add(file.stat().st_ino)
-        size, synced = file.stat().st_size, sizes.get(file, 0)
+    names: dict[int, list[Path]] = {}
+    for name in sorted(folder.rglob("*")):
+        if name.is_file():
+            names.setdefault(name.stat().st_ino, []).append(name)
+    for file, *others in names.values():
+        size, synced = file.stat().st_size, max(sizes.get(name, 0) for name in (file, *others))
         keep = min(size, rng.choice([synced, synced, synced + rng.randrange(0, 200)]))
         lost += size - keep
         os.truncate(file, keep)

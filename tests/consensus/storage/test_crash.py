@@ -121,7 +121,8 @@ def test_power_loss(tmp_path: Path, start_crasher: Callable[..., Crasher], crash
         kept_promise = promise.read_bytes() if promise.exists() else b""
         lost += powerloss.lose_power(path, syncs, rng)
         # The promise is not synced on the way: the disk has it as it was, or as it became.
-        promise.write_bytes(kept_promise if rng.random() < 0.5 else old_promise)
+        if promise.exists():
+            promise.write_bytes(kept_promise if rng.random() < 0.5 else old_promise)
         log = opened(path)
         before = check(log, before, number, acknowledged)
         log.close()
