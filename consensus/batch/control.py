@@ -27,7 +27,7 @@ from quorate.consensus.batch.header import (
     pack_header,
     seal,
 )
-from quorate.consensus.batch.varint import read_varint, read_varlong, write_varint
+from quorate.consensus.batch.varint import encode_varint, read_varint, read_varlong
 from quorate.consensus.core.types import Batch, BatchKind, Buffer, Offset, Term
 
 _KEY: Final = struct.Struct(">hh")
@@ -58,16 +58,15 @@ def encode_control(batch: Batch) -> bytes:
 def build_control(base: int, term: int, control: int, value: Buffer) -> bytes:
     """A control batch of any type, sealed. Raises BadBatch for a number that does not fit its field."""
     record = bytearray(b"\x00\x00\x00")  # attributes, timestamp delta, offset delta
-    write_varint(record, _KEY.size)
+    record += encode_varint(_KEY.size)
     try:
         record += _KEY.pack(_KEY_VERSION, control)
     except struct.error as error:
         raise BadBatch(Reason.CONTROL, HEADER_BYTES, f"{control} is no control type: {error}") from error
-    write_varint(record, len(value))
+    record += encode_varint(len(value))
     record += value
     record.append(0)  # no headers
-    prefix = bytearray()
-    write_varint(prefix, len(record))
+    prefix = encode_varint(len(record))
     length = HEADER_BYTES - LENGTH_END + len(prefix) + len(record)
     header = Header(
         base=base,

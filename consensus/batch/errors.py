@@ -11,6 +11,7 @@ class Reason(StrEnum):
     TRUNCATED = "truncated"
     TRAILING = "trailing-bytes"
     LENGTH = "bad-length"
+    FIELD = "bad-field"
     MAGIC = "unsupported-magic"
     CRC = "wrong-crc"
     COUNT = "wrong-count"

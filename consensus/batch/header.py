@@ -14,6 +14,9 @@ from crc32c import crc32c
 from quorate.consensus.batch.errors import BadBatch, Reason
 from quorate.consensus.core.types import Buffer
 
+Writable = bytearray | memoryview
+"""A buffer that may be patched. Patching a read-only memoryview is the caller's mistake: TypeError."""
+
 HEADER_BYTES: Final = 61
 LENGTH_END: Final = 12
 """The length field counts what comes after it, that is from byte 12 on."""
@@ -40,6 +43,7 @@ INT64: Final = struct.Struct(">q")
 INT32: Final = struct.Struct(">i")
 INT16: Final = struct.Struct(">h")
 _UINT32: Final = struct.Struct(">I")
+_TIMESTAMPS: Final = struct.Struct(">qq")
 _PRODUCER: Final = struct.Struct(">qhi")
 
 _LENGTH_AT: Final = 8
@@ -168,38 +172,50 @@ def batch_size(data: Buffer) -> int:
     return length + LENGTH_END
 
 
-def stamp(data: Buffer, base: int, epoch: int) -> None:
-    """Write base offset and leader epoch into a writable buffer. Both are outside of the checksum."""
-    _patch(INT64, data, 0, base)
-    _patch(INT32, data, _EPOCH_AT, epoch)
+def stamp(data: Writable, base: int, epoch: int) -> None:
+    """Write base offset and leader epoch. Both are outside of the checksum."""
+    if len(data) < HEADER_BYTES:
+        raise _short(data)
+    # Every patch packs all its values before it writes the first, so that a refused one changes nothing.
+    first, second = _pack(INT64, 0, base), _pack(INT32, _EPOCH_AT, epoch)
+    data[:_LENGTH_AT] = first
+    data[_EPOCH_AT:MAGIC_AT] = second
 
 
-def stamp_append_time(data: Buffer, stamp_ms: int) -> None:
+def stamp_append_time(data: Writable, stamp_ms: int) -> None:
     """Give all records the broker's time: the timestamp-type bit, maxTimestamp, and the checksum anew."""
-    _patch(INT16, data, ATTRIBUTES_AT, attributes(data) | LOG_APPEND_TIME)
-    _patch(INT64, data, _MAX_TIMESTAMP_AT, stamp_ms)
+    bits = attributes(data) | LOG_APPEND_TIME
+    data[_MAX_TIMESTAMP_AT:_PRODUCER_AT] = _pack(INT64, _MAX_TIMESTAMP_AT, stamp_ms)
+    INT16.pack_into(data, ATTRIBUTES_AT, bits)
     seal(data)
 
 
-def patch_attributes(data: Buffer, bits: int) -> None:
+def patch_attributes(data: Writable, bits: int) -> None:
     """Write the attribute bits. The checksum is stale until `seal`."""
-    _patch(INT16, data, ATTRIBUTES_AT, bits)
+    if len(data) < HEADER_BYTES:
+        raise _short(data)
+    data[ATTRIBUTES_AT:_LAST_DELTA_AT] = _pack(INT16, ATTRIBUTES_AT, bits)
 
 
-def patch_timestamps(data: Buffer, base: int, latest: int) -> None:
+def patch_timestamps(data: Writable, base: int, latest: int) -> None:
     """Write baseTimestamp and maxTimestamp. The checksum is stale until `seal`."""
-    _patch(INT64, data, _BASE_TIMESTAMP_AT, base)
-    _patch(INT64, data, _MAX_TIMESTAMP_AT, latest)
+    if len(data) < HEADER_BYTES:
+        raise _short(data)
+    data[_BASE_TIMESTAMP_AT:_PRODUCER_AT] = _pack(_TIMESTAMPS, _BASE_TIMESTAMP_AT, base, latest)
 
 
-def patch_producer(data: Buffer, producer_id: int, epoch: int, sequence: int) -> None:
+def patch_producer(data: Writable, producer_id: int, epoch: int, sequence: int) -> None:
     """Write who produced the batch, and as which one. The checksum is stale until `seal`."""
-    _patch(_PRODUCER, data, _PRODUCER_AT, producer_id, epoch, sequence)
+    if len(data) < HEADER_BYTES:
+        raise _short(data)
+    data[_PRODUCER_AT:_COUNT_AT] = _pack(_PRODUCER, _PRODUCER_AT, producer_id, epoch, sequence)
 
 
-def seal(data: Buffer) -> None:
+def seal(data: Writable) -> None:
     """Recompute the checksum after a patch."""
-    _patch(_UINT32, data, CRC_AT, compute_crc(data))
+    if len(data) < HEADER_BYTES:
+        raise _short(data)
+    _UINT32.pack_into(data, CRC_AT, compute_crc(data))
 
 
 def pack_header(header: Header) -> bytes:
@@ -207,7 +223,7 @@ def pack_header(header: Header) -> bytes:
     try:
         return HEADER.pack(*header)
     except struct.error as error:
-        raise BadBatch(Reason.LENGTH, 0, f"a value does not fit its field in {header}: {error}") from error
+        raise BadBatch(Reason.FIELD, 0, f"a value does not fit its field in {header}: {error}") from error
 
 
 def _read(field: struct.Struct, data: Buffer, at: int) -> int:
@@ -217,13 +233,8 @@ def _read(field: struct.Struct, data: Buffer, at: int) -> int:
     return value
 
 
-def _patch(field: struct.Struct, data: Buffer, at: int, *values: int) -> None:
-    # Checked first, so that a refused patch changes nothing. A read-only buffer is the caller's mistake: TypeError.
-    if len(data) < HEADER_BYTES:
-        raise _short(data)
-    if isinstance(data, bytes):
-        raise TypeError("a batch can only be patched in a writable buffer, not in bytes")
+def _pack(field: struct.Struct, at: int, *values: int) -> bytes:
     try:
-        field.pack_into(data, at, *values)
+        return field.pack(*values)
     except struct.error as error:
-        raise BadBatch(Reason.LENGTH, at, f"{values} does not fit its field: {error}") from error
+        raise BadBatch(Reason.FIELD, at, f"{values} does not fit its field: {error}") from error

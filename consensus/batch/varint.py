@@ -18,17 +18,18 @@ INT64_MAX: Final = (1 << 63) - 1
 
 def read_varint(data: Buffer, at: int, end: int) -> tuple[int, int]:
     """A 32 bit number that begins at `at`, and where the next thing begins. Nothing at `end` or after it is read."""
-    value, after = _read_unsigned(data, at, end, 32)
+    value, after = read_unsigned(data, at, end, 32)
     return (value >> 1) ^ -(value & 1), after
 
 
 def read_varlong(data: Buffer, at: int, end: int) -> tuple[int, int]:
     """As `read_varint`, 64 bits."""
-    value, after = _read_unsigned(data, at, end, 64)
+    value, after = read_unsigned(data, at, end, 64)
     return (value >> 1) ^ -(value & 1), after
 
 
-def _read_unsigned(data: Buffer, at: int, end: int, bits: int) -> tuple[int, int]:
+def read_unsigned(data: Buffer, at: int, end: int, bits: int) -> tuple[int, int]:
+    """The same, before the sign is taken out of the lowest bit."""
     value = shift = 0
     for place in range(at, end):
         byte = data[place]
@@ -43,12 +44,24 @@ def _read_unsigned(data: Buffer, at: int, end: int, bits: int) -> tuple[int, int
     raise BadBatch(Reason.TRUNCATED, end, f"a varint that begins at {at} is cut off")
 
 
-def write_varint(out: bytearray, value: int) -> None:
-    """Append a number of up to 64 bits. 32 bit numbers have the same bytes either way."""
-    if not INT64_MIN <= value <= INT64_MAX:
-        raise BadBatch(Reason.VARINT, len(out), f"{value} does not fit 64 bits")
+def _encode(value: int) -> bytes:
     value = (value << 1) ^ (value >> 63)
+    out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)
+    return bytes(out)
+
+
+_SMALL: Final = tuple(map(_encode, range(8192)))
+"""Lengths and deltas of one and two bytes, made once."""
+
+
+def encode_varint(value: int) -> bytes:
+    """The bytes of a number of up to 64 bits; numbers of 32 bits have the same bytes either way. Raises BadBatch."""
+    if 0 <= value < len(_SMALL):
+        return _SMALL[value]
+    if not INT64_MIN <= value <= INT64_MAX:
+        raise BadBatch(Reason.VARINT, 0, f"{value} does not fit 64 bits")
+    return _encode(value)

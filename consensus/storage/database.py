@@ -40,6 +40,10 @@ class Cursor:
         """Go to this key, or to the first one after it."""
         self._move(self._iterator.seek, key)
 
+    def last(self) -> None:
+        """Go to the last key of all."""
+        self._move(self._iterator.seek_to_last)
+
     def next(self) -> None:
         """Go to the key after this one."""
         self._move(self._iterator.next)
@@ -66,7 +70,8 @@ class Database:
         self._settings = settings
         self._db: plyvel.DB | None = None
         self._users = 0
-        # Guards the two above; notified when the last user leaves.
+        self._reopening = False
+        # Guards the three above; notified when the last user leaves, and when users may come again.
         self._changed = threading.Condition()
 
     def open(self, create: bool = False) -> None:
@@ -100,6 +105,18 @@ class Database:
         if db is not None:
             db.close()
 
+    def reopen(self) -> None:
+        """Close it and open it again; reads wait as long as that takes."""
+        with self._changed:
+            self._reopening = True
+        try:
+            self.close()
+            self.open()
+        finally:
+            with self._changed:
+                self._reopening = False
+                self._changed.notify_all()
+
     @property
     def closed(self) -> bool:
         return self._db is None
@@ -132,17 +149,19 @@ class Database:
 
     def write(self, changes: dict[bytes, bytes | bytearray | memoryview | None], sync: bool) -> None:
         """Put (or, for None, delete) all of these at once."""
-        with self._use() as db:
-            try:
-                batch = db.write_batch(sync=sync)
-                for key, value in changes.items():
-                    if value is None:
-                        batch.delete(key)
-                    else:
-                        batch.put(key, value)
-                batch.write()
-            except plyvel.Error as error:
-                raise self._writing_failed(error) from error
+        db = self._enter()
+        try:
+            batch = db.write_batch(sync=sync)
+            for key, value in changes.items():
+                if value is None:
+                    batch.delete(key)
+                else:
+                    batch.put(key, value)
+            batch.write()
+        except plyvel.Error as error:
+            raise self._writing_failed(error) from error
+        finally:
+            self._leave()
 
     def compact(self, begin: bytes, end: bytes) -> None:
         """Give back the room of deleted keys. Takes its time, beside reads and writes."""
@@ -151,18 +170,27 @@ class Database:
 
     @contextmanager
     def _use(self) -> Iterator[plyvel.DB]:
+        db = self._enter()
+        try:
+            yield db
+        finally:
+            self._leave()
+
+    def _enter(self) -> plyvel.DB:
         with self._changed:
+            while self._reopening:
+                self._changed.wait()
             db = self._db
             if db is None:
                 raise StorageFailed(f"{self.path}: the log is closed")
             self._users += 1
-        try:
-            yield db
-        finally:
-            with self._changed:
-                self._users -= 1
-                if not self._users:
-                    self._changed.notify_all()
+        return db
+
+    def _leave(self) -> None:
+        with self._changed:
+            self._users -= 1
+            if not self._users and self._db is None:
+                self._changed.notify_all()
 
     def _opening_failed(self, error: plyvel.Error) -> StorageError:
         text = str(error)

@@ -1,7 +1,7 @@
-"""Keys and small values of a LevelDB log. docs/storage-format.md shows them; nothing else knows their bytes.
+"""Keys and values of a LevelDB log. docs/storage-format.md shows them; nothing else knows their bytes.
 
-A key is one byte of kind and one big-endian integer, so that LevelDB's order is the log's order. In the log there follows
-one more byte: at each position the mark of the write that ended before it comes first, then the batch that begins there.
+A key is one byte of kind, a position in the log as a big-endian integer, and one byte that says what lies there. All of them
+are at positions of the log, so that keys rise with it: LevelDB then moves its files and never writes them anew.
 """
 
 from __future__ import annotations
@@ -16,30 +16,24 @@ from quorate.consensus.core.types import Buffer
 
 FORMAT: Final = 1
 
-# The log sorts first: a file that also holds one of the few other keys then reaches over the end of the log, not all of it.
 _LOG: Final = 1
-_START: Final = 2
-_TERM: Final = 3
-_CONFIGURATION: Final = 4
-_STATE: Final = 5
 
-_MARK: Final = 0
-_BATCH: Final = 1
+# At one position, in this order. The mark of the newest write is the last key of all.
+STATE: Final = 0
+INDEX: Final = 1
+MARK: Final = 2
+BATCH: Final = 3
 
-_LOG_KEY: Final = struct.Struct(">BQB")
-_KEY: Final = struct.Struct(">BQ")
+_KEY: Final = struct.Struct(">BQB")
 _CRC: Final = struct.Struct(">I")
-_MARK_VALUE: Final = struct.Struct(">QQQqqQQq")
-_START_VALUE: Final = struct.Struct(">BqQQq")
-_INT64: Final = struct.Struct(">q")
-_UINT64: Final = struct.Struct(">Q")
+_MARK: Final = struct.Struct(">QQQqqQQqQ")
+_INDEX: Final = struct.Struct(">BqQQq?qII")
+_RUN: Final = struct.Struct(">qQ")
+_CONFIGURATION: Final = struct.Struct(">qI")
+_STATE: Final = struct.Struct(">q")
 
 LOG_BEGIN: Final = bytes([_LOG])
 LOG_END: Final = bytes([_LOG + 1])
-START_KEY: Final = _KEY.pack(_START, 0)
-STATE_KEY: Final = _KEY.pack(_STATE, 0)
-TERMS: Final = (bytes([_TERM]), bytes([_TERM + 1]))
-CONFIGURATIONS: Final = (bytes([_CONFIGURATION]), bytes([_CONFIGURATION + 1]))
 
 
 class BadValue(ValueError):
@@ -58,6 +52,8 @@ class Mark(NamedTuple):
     """Bytes of all batches up to `last`, counted since the log began or a snapshot was installed."""
     stamp: Millis
     """The time of the last batch up to `last` that has one."""
+    index_at: int
+    """The position of the index that goes with it."""
 
 
 class Beginning(NamedTuple):
@@ -68,114 +64,116 @@ class Beginning(NamedTuple):
     stamp: Millis
 
 
+class Index(NamedTuple):
+    """What changes seldom: it is written anew when it does, at the log's end of that moment."""
+
+    beginning: Beginning
+    applied: Offset
+    """How far the state machine's own state reaches."""
+    has_state: bool
+    """Whether there is one."""
+    firsts: tuple[Offset, ...]
+    terms: tuple[Term, ...]
+    """Runs of batches of one term: where each begins, and its term."""
+    configurations: tuple[tuple[Offset, Configuration], ...]
+
+
 def batch_key(base: int) -> bytes:
     """The batch that begins at `base`."""
-    return _LOG_KEY.pack(_LOG, base, _BATCH)
+    return _KEY.pack(_LOG, base, BATCH)
 
 
 def mark_key(last: int) -> bytes:
     """The mark of a write after which the log ended at `last`."""
-    return _LOG_KEY.pack(_LOG, last + 1, _MARK)
+    return _KEY.pack(_LOG, last + 1, MARK)
 
 
-def term_key(first: int) -> bytes:
-    """The run of one term that begins at `first`."""
-    return _KEY.pack(_TERM, first)
+def index_key(position: int) -> bytes:
+    """The index that was written when the log ended before `position`."""
+    return _KEY.pack(_LOG, position, INDEX)
 
 
-def configuration_key(offset: int) -> bytes:
-    """The configuration that was appended at `offset`."""
-    return _KEY.pack(_CONFIGURATION, offset)
+def state_key(offset: int) -> bytes:
+    """The state machine's state that reaches up to `offset`."""
+    return _KEY.pack(_LOG, offset + 1, STATE)
 
 
-def parse_log_key(key: bytes) -> tuple[Offset, bool] | None:
-    """Position, and whether a batch begins there (else it is a mark); None for a key of another kind."""
-    if len(key) != _LOG_KEY.size:
-        return None
-    kind, position, part = _LOG_KEY.unpack(key)
-    return (Offset(position), part == _BATCH) if kind == _LOG and part <= _BATCH else None
-
-
-def parse_offset(key: bytes) -> Offset:
-    """The integer of a key of a term run or a configuration."""
+def parse_key(key: bytes) -> tuple[Offset, int] | None:
+    """Position, and what lies there; None for a key of another kind."""
     if len(key) != _KEY.size:
-        raise BadValue(f"a key of {len(key)} bytes")
-    return Offset(_KEY.unpack(key)[1])
+        return None
+    kind, position, part = _KEY.unpack(key)
+    return (Offset(position), part) if kind == _LOG and part <= BATCH else None
 
 
 def _sealed(value: bytes) -> bytes:
     return value + _CRC.pack(crc32c(value))
 
 
-def _opened(value: bytes, what: str) -> memoryview:
+def _opened(value: bytes, what: str, least: int) -> memoryview:
     body = memoryview(value)[: -_CRC.size]
     if len(value) < _CRC.size or crc32c(body) != _CRC.unpack_from(value, len(body))[0]:
         raise BadValue(f"{what} has a wrong checksum")
+    if len(body) < least:
+        raise BadValue(f"{what} of {len(body)} bytes is too short")
     return body
 
 
 def encode_mark(mark: Mark) -> bytes:
-    counter, (term, vote, commit), last, last_term, size, stamp = mark
-    return _sealed(_MARK_VALUE.pack(counter, term, vote, commit, last, last_term, size, stamp))
+    counter, (term, vote, commit), last, last_term, size, stamp, index_at = mark
+    return _sealed(_MARK.pack(counter, term, vote, commit, last, last_term, size, stamp, index_at))
 
 
 def decode_mark(value: bytes) -> Mark:
-    body = _opened(value, "a mark")
-    if len(body) != _MARK_VALUE.size:
-        raise BadValue(f"a mark of {len(body)} bytes")
-    counter, term, vote, commit, last, last_term, size, stamp = _MARK_VALUE.unpack(body)
+    body = _opened(value, "a mark", _MARK.size)
+    counter, term, vote, commit, last, last_term, size, stamp, index_at = _MARK.unpack_from(body)
     hard_state = HardState(Term(term), ReplicaId(vote), Offset(commit))
-    return Mark(counter, hard_state, Offset(last), Term(last_term), size, Millis(stamp))
+    return Mark(counter, hard_state, Offset(last), Term(last_term), size, Millis(stamp), index_at)
 
 
-def encode_beginning(beginning: Beginning) -> bytes:
-    (offset, term, configuration), size, stamp = beginning
-    return _sealed(_START_VALUE.pack(FORMAT, offset, term, size, stamp) + configuration.encode())
+def encode_index(index: Index) -> bytes:
+    (start, size, stamp), applied, has_state, firsts, terms, configurations = index
+    counts = len(firsts), len(configurations) + 1
+    parts = [_INDEX.pack(FORMAT, start.offset, start.term, size, stamp, has_state, applied, *counts)]
+    parts += [_RUN.pack(first, term) for first, term in zip(firsts, terms, strict=True)]
+    for offset, configuration in ((start.offset, start.configuration), *configurations):
+        encoded = configuration.encode()
+        parts += [_CONFIGURATION.pack(offset, len(encoded)), encoded]
+    return _sealed(b"".join(parts))
 
 
-def decode_beginning(value: bytes) -> Beginning:
-    body = _opened(value, "the log's start")
-    if len(body) < _START_VALUE.size:
-        raise BadValue(f"a log start of {len(body)} bytes")
-    version, offset, term, size, stamp = _START_VALUE.unpack_from(body)
-    if version != FORMAT:
-        raise BadValue(f"storage format {version} is not known, only {FORMAT}")
-    configuration = _configuration(body[_START_VALUE.size :])
-    return Beginning(LogStart(Offset(offset), Term(term), configuration), size, Millis(stamp))
-
-
-def encode_term(term: Term) -> bytes:
-    return _sealed(_UINT64.pack(term))
-
-
-def decode_term(value: bytes) -> Term:
-    body = _opened(value, "a term run")
-    if len(body) != _UINT64.size:
-        raise BadValue(f"a term run of {len(body)} bytes")
-    return Term(_UINT64.unpack(body)[0])
-
-
-def encode_configuration(configuration: Configuration) -> bytes:
-    return _sealed(configuration.encode())
-
-
-def decode_configuration(value: bytes) -> Configuration:
-    return _configuration(_opened(value, "a configuration"))
-
-
-def _configuration(body: memoryview) -> Configuration:
+def decode_index(value: bytes) -> Index:
+    body = _opened(value, "the index", _INDEX.size)
     try:
-        return Configuration.decode(body)
-    except ValueError as error:
-        raise BadValue(f"a configuration cannot be read: {error}") from error
+        version, offset, term, size, stamp, has_state, applied, runs, configurations = _INDEX.unpack_from(body)
+        if version != FORMAT:
+            raise BadValue(f"storage format {version} is not known, only {FORMAT}")
+        at = _INDEX.size
+        pairs = [_RUN.unpack_from(body, at + n * _RUN.size) for n in range(runs)]
+        at += runs * _RUN.size
+        found: list[tuple[Offset, Configuration]] = []
+        for _ in range(configurations):
+            where, length = _CONFIGURATION.unpack_from(body, at)
+            at += _CONFIGURATION.size
+            found.append((Offset(where), Configuration.decode(body[at : at + length])))
+            at += length
+        start = LogStart(Offset(offset), Term(term), found[0][1])
+    except (struct.error, ValueError, IndexError) as error:
+        raise BadValue(f"the index cannot be read: {error}") from error
+    return Index(
+        Beginning(start, size, Millis(stamp)),
+        Offset(applied),
+        has_state,
+        tuple(Offset(first) for first, _ in pairs),
+        tuple(Term(number) for _, number in pairs),
+        tuple(found[1:]),
+    )
 
 
 def encode_state(offset: Offset, state: Buffer) -> bytes:
-    return _sealed(b"".join((_INT64.pack(offset), state)))
+    return _sealed(b"".join((_STATE.pack(offset), state)))
 
 
 def decode_state(value: bytes) -> tuple[Offset, bytes]:
-    body = _opened(value, "the state machine's state")
-    if len(body) < _INT64.size:
-        raise BadValue(f"a state of {len(body)} bytes")
-    return Offset(_INT64.unpack_from(body)[0]), bytes(body[_INT64.size :])
+    body = _opened(value, "the state machine's state", _STATE.size)
+    return Offset(_STATE.unpack_from(body)[0]), bytes(body[_STATE.size :])

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeVar
 
@@ -51,6 +53,8 @@ class LevelLog:
         self._unchecked = settings.reserve_bytes  # bytes written since the free room was looked up
         # Held by whoever changes the database. A reader that doubts takes it too, so that nothing moves under it.
         self._writing = threading.Lock()
+        self._lock = -1
+        self._closed = False
 
     @classmethod
     def open(cls, path: Path, fresh: Restored, settings: StorageSettings | None = None) -> LevelLog:
@@ -69,29 +73,37 @@ class LevelLog:
     @classmethod
     def _open(cls, path: Path, fresh: Restored, settings: StorageSettings) -> LevelLog:
         folder.make(path)
+        with ExitStack() as undo:
+            lock = folder.lock(path)
+            undo.callback(os.close, lock)
+            log = cls._open_locked(path, fresh, settings, undo)
+            log._lock = lock
+            undo.pop_all()
+        return log
+
+    @classmethod
+    def _open_locked(cls, path: Path, fresh: Restored, settings: StorageSettings, undo: ExitStack) -> LevelLog:
         there = folder.holds_data(path)
         promise = Promise(path / folder.PROMISE)
+        undo.callback(promise.close)
         database = Database(path / folder.DATABASE, settings)
-        try:
-            if promise.counter and not there:
-                raise Corrupt(str(path), f"{promise.counter} writes were acknowledged, and there is no database")
-            notes = []
-            if there:
-                folder.keep_aside(path)
-                notes = folder.check_journals(path)
-            database.open(create=not there)
-            view = opening.load(database)
-            notes += _compare(path, promise, view, there)
-            log = cls(path, settings, database, promise, view or opening.first_view(fresh))
-            log.notes = tuple(notes)
-            if view is None:
-                log._begin()
-            promise.raise_to(log._view.mark.counter)
-            promise.sync()
-        except BaseException:
-            database.close()
-            promise.close()
-            raise
+        undo.callback(database.close)
+        if promise.counter != 0 and not there:
+            raise Corrupt(str(path), f"{promise.counter or 'some'} writes were acknowledged, and there is no database")
+        notes = []
+        if there:
+            folder.keep_aside(path)
+            notes = folder.check_journals(path)
+            folder.move_strangers(path)
+        database.open(create=not there)
+        view = opening.load(database)
+        notes += _compare(path, promise, view)
+        log = cls(path, settings, database, promise, view or opening.first_view(fresh))
+        log.notes = tuple(notes)
+        if view is None:
+            log._begin()
+        promise.raise_to(log._view.mark.counter)
+        promise.sync()
         if there:
             folder.let_go(path)
         for note in notes:
@@ -131,6 +143,20 @@ class LevelLog:
     def _carry_out(self, plan: Plan) -> None:
         self._check_room(plan.added_bytes)
         try:
+            self._put(plan)
+        except StorageFull:
+            # Perhaps there is room again: LevelDB also repeats what it met earlier, when it wrote a table.
+            self._reopen()
+            self._put(plan)
+        view = plan.view
+        if self.damage is not None and self.damage.offset is not None and not view.start < self.damage.offset <= view.last:
+            self.damage = None  # truncated or compacted away
+        self._view = view
+        if plan.sync:
+            self._promise.raise_to(view.mark.counter)
+
+    def _put(self, plan: Plan) -> None:
+        try:
             self._database.write(plan.changes, plan.sync)
         except StorageFull:
             self._suspect = True
@@ -138,12 +164,6 @@ class LevelLog:
         except StorageError as error:
             self._failed = error
             raise
-        view = plan.view
-        if self.damage is not None and self.damage.offset is not None and not view.start < self.damage.offset <= view.last:
-            self.damage = None  # truncated or compacted away
-        self._view = view
-        if plan.sync:
-            self._promise.raise_to(view.mark.counter)
 
     def _check_room(self, added: int) -> None:
         reserve = self._settings.reserve_bytes
@@ -161,14 +181,14 @@ class LevelLog:
 
         Until there is room for that, the old one goes on serving reads.
         """
-        free = folder.free_bytes(self.path)
         needed = 2 * folder.journal_bytes(self.path) + self._settings.write_buffer_bytes
-        if free < needed and not self._database.closed:
-            raise StorageFull(f"{self.path}: {free} bytes are free, {needed} are needed to go on")
-        self._database.close()
-        self._database.open()
+        try:
+            folder.check_room(self.path, needed)
+        except OSError as error:
+            raise StorageFull(f"{self.path}: {needed} bytes are needed to go on: {error}") from error
+        self._database.reopen()
         view = opening.load(self._database)
-        counter = None if view is None else view.mark.counter
+        counter = 0 if view is None else view.mark.counter
         if counter != self._view.mark.counter:
             self._failed = StorageFailed(
                 f"{self.path}: write {self._view.mark.counter} was the last, and {counter} is there"
@@ -229,9 +249,13 @@ class LevelLog:
         return self._view.stamp
 
     def load_state(self) -> tuple[Offset, bytes]:
-        value = self._database.get(keys.STATE_KEY)
+        with self._writing:  # or it might be replaced meanwhile
+            view = self._view
+            value = self._database.get(keys.state_key(view.applied))
+        if not view.has_state:
+            return view.applied, b""
         if value is None:
-            return self._view.applied, b""
+            raise Corrupt(str(self.path), f"the state machine's state up to {view.applied} is gone")
         try:
             return keys.decode_state(value)
         except keys.BadValue as error:
@@ -271,7 +295,7 @@ class LevelLog:
             if self._failed is not None or self._suspect or self._database.closed:
                 return False
             try:
-                more = self._trimmer.step(self._view.start)
+                more = self._trimmer.step(self._view.start, keys.state_key(self._view.applied))
             except StorageFull:
                 self._suspect = True
                 raise
@@ -284,18 +308,20 @@ class LevelLog:
 
     def close(self) -> None:
         with self._writing:
-            if self._database.closed:
+            if self._closed:
                 return
+            self._closed = True
             self._database.close()
             self._promise.sync()
             self._promise.close()
+            os.close(self._lock)
             self._failed = StorageFailed(f"{self.path}: the log is closed")
 
 
-def _compare(path: Path, promise: Promise, view: View | None, there: bool) -> list[str]:
+def _compare(path: Path, promise: Promise, view: View | None) -> list[str]:
     """What the database holds against what was promised. Raises Corrupt; returns what is worth saying."""
     counter = 0 if view is None else view.mark.counter
-    if promise.counter is None or (there and not promise.existed and view is not None):
+    if promise.counter is None or (view is not None and promise.counter == 0):
         return ["the record of acknowledged writes was lost: whether the last of them are there is not known"]
     if counter < promise.counter:
         raise Corrupt(

@@ -60,6 +60,8 @@ class MemoryLog:
         if write.truncate is not None:
             if write.truncate < self._start.offset:
                 raise ValueError(f"cannot truncate to {write.truncate}: the log starts after {self._start.offset}")
+            if write.truncate < min(self._state[0], self.last):
+                raise ValueError(f"cannot truncate to {write.truncate}: the state machine has applied {self._state[0]}")
             keep = bisect_right(self._bases, write.truncate)
             if keep and self._batches[keep - 1].last > write.truncate:
                 raise ValueError(f"cannot truncate to {write.truncate}: it is inside a batch")
@@ -140,6 +142,8 @@ class MemoryLog:
     def save_state(self, offset: Offset, state: bytes) -> None:
         with self._lock:
             self._check_open()
+            if not self._start.offset <= offset <= self.last:
+                raise ValueError(f"a state up to {offset} does not fit the log")
             self._state = (offset, bytes(state))
 
     def load_state(self) -> tuple[Offset, bytes]:

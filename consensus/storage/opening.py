@@ -7,12 +7,12 @@ middle are checked when they are read.
 from __future__ import annotations
 
 from quorate.consensus.batch.control import decode_batch
-from quorate.consensus.core import Configuration, Offset, Restored, Term
+from quorate.consensus.core import Configuration, Offset, Restored
 from quorate.consensus.core.types import BatchKind
 from quorate.consensus.storage import keys
 from quorate.consensus.storage.api import NO_STAMP, Corrupt
 from quorate.consensus.storage.database import Cursor, Database
-from quorate.consensus.storage.keys import BadValue, Beginning, Mark
+from quorate.consensus.storage.keys import Beginning, Index, Mark
 from quorate.consensus.storage.reading import batch_at, mark_at, missing, seek_covering
 from quorate.consensus.storage.view import View
 
@@ -22,78 +22,60 @@ def first_view(fresh: Restored) -> View:
     if fresh.runs:
         raise ValueError("a log begins empty")
     start = fresh.start
-    mark = Mark(0, fresh.hard_state, start.offset, start.term, 0, NO_STAMP)
-    return View(Beginning(start, 0, NO_STAMP), mark, (Offset(start.offset + 1),), (start.term,), (), start.offset)
+    mark = Mark(0, fresh.hard_state, start.offset, start.term, 0, NO_STAMP, 0)
+    beginning = Beginning(start, 0, NO_STAMP)
+    return View(mark, beginning, start.offset, False, (Offset(start.offset + 1),), (start.term,), ())
 
 
 def load(database: Database) -> View | None:
     """The view that a database holds; None if nothing was ever written. Raises Corrupt."""
     try:
-        return _load(database)
-    except BadValue as error:
+        with database.cursor() as cursor:
+            cursor.last()
+            if not cursor.valid():
+                return None
+            mark = _last_mark(cursor)
+            view = View(mark, *_index(database, mark))
+            _check_bounds(view)
+            _check_batches(cursor, view)
+            return view
+    except keys.BadValue as error:
         raise Corrupt(str(database.path), str(error)) from error
 
 
-def _load(database: Database) -> View | None:
-    value = database.get(keys.START_KEY)
+def _last_mark(cursor: Cursor) -> Mark:
+    place = keys.parse_key(cursor.key())
+    if place is None or place[1] != keys.MARK:
+        raise missing(place[0] if place is not None else Offset(0), "the log's last write has no mark")
+    return mark_at(cursor, Offset(place[0] - 1))
+
+
+def _index(database: Database, mark: Mark) -> Index:
+    value = database.get(keys.index_key(mark.index_at))
     if value is None:
-        with database.cursor() as cursor:
-            cursor.seek(b"")
-            if cursor.valid():
-                raise Corrupt(str(database.path), "the record of the log's start is gone")
-        return None
-    beginning = keys.decode_beginning(value)
-    state = database.get(keys.STATE_KEY)
-    applied = beginning.start.offset if state is None else keys.decode_state(state)[0]
-    with database.cursor() as cursor:
-        mark = _last_mark(cursor, beginning.start.offset)
-        firsts, terms = _runs(database, beginning, mark)
-        view = View(beginning, mark, firsts, terms, _configurations(database, beginning, mark), applied)
-        _check(cursor, view)
-    return view
+        raise missing(mark.last, f"the index at position {mark.index_at} is gone")
+    index = keys.decode_index(value)
+    if index.has_state and database.get(keys.state_key(index.applied)) is None:
+        raise missing(mark.last, f"the state machine's state up to {index.applied} is gone")
+    return index
 
 
-def _last_mark(cursor: Cursor, start: Offset) -> Mark:
-    cursor.seek(keys.LOG_END)  # the log's start is stored right there
-    cursor.prev()
-    place = keys.parse_log_key(cursor.key()) if cursor.valid() else None
-    if place is None:
-        raise missing(start, "the log has no end")
-    if place[1]:
-        raise missing(place[0], "the log's last write has no mark")
-    mark = mark_at(cursor, Offset(place[0] - 1))
-    if mark.last < start:
-        raise missing(mark.last, f"the log ends before its start, {start}")
-    if mark.hard_state.commit > mark.last:
-        raise missing(mark.last, f"the log ends here, but {mark.hard_state.commit} was committed")
-    return mark
+def _check_bounds(view: View) -> None:
+    """Whether what was stored at different times fits together."""
+    start, last = view.beginning.start, view.last
+    if last < start.offset:
+        raise missing(last, f"the log ends before its start, {start.offset}")
+    if view.hard_state.commit > last:
+        raise missing(last, f"the log ends here, but {view.hard_state.commit} was committed")
+    if len(view.firsts) != len(view.terms) or not view.terms or view.terms[0] != start.term:
+        raise missing(start.offset, "the terms in the index do not begin with the start's")
+    if view.terms[-1] != view.last_term or view.firsts[-1] > last + 1:
+        raise missing(last, f"the last write was of term {view.last_term}, the last known run is of {view.terms[-1]}")
+    if any(not start.offset < offset <= last for offset, _ in view.configurations):
+        raise missing(last, "the index has a configuration for an offset outside of the log")
 
 
-def _runs(database: Database, beginning: Beginning, mark: Mark) -> tuple[tuple[Offset, ...], tuple[Term, ...]]:
-    start = beginning.start
-    firsts, terms = [Offset(start.offset + 1)], [start.term]
-    for key, value in database.scan(*keys.TERMS):
-        first, term = keys.parse_offset(key), keys.decode_term(value)
-        if first <= start.offset or first > mark.last or first < firsts[-1] or term <= terms[-1]:
-            raise missing(first, f"a run of term {term} cannot begin here, after one of {terms[-1]}")
-        firsts.append(first)
-        terms.append(term)
-    if terms[-1] != mark.last_term:
-        raise missing(mark.last, f"the last write was of term {mark.last_term}, the last known run is of {terms[-1]}")
-    return tuple(firsts), tuple(terms)
-
-
-def _configurations(database: Database, beginning: Beginning, mark: Mark) -> tuple[tuple[Offset, Configuration], ...]:
-    found = []
-    for key, value in database.scan(*keys.CONFIGURATIONS):
-        offset = keys.parse_offset(key)
-        if not beginning.start.offset < offset <= mark.last:
-            raise missing(offset, "a configuration is stored for an offset outside of the log")
-        found.append((offset, keys.decode_configuration(value)))
-    return tuple(found)
-
-
-def _check(cursor: Cursor, view: View) -> None:
+def _check_batches(cursor: Cursor, view: View) -> None:
     """Look at the batches that the small records speak of: the first, the last, where terms change, configurations."""
     if view.last == view.start:
         return

@@ -27,7 +27,7 @@ class Lookup(NamedTuple):
 
 
 class Plan:
-    """Changes in the making. `view` is what they lead to; until `finish`, its mark lacks the new count."""
+    """Changes in the making. `view` is what they lead to; until `finish`, its mark lacks the new count and hard state."""
 
     def __init__(self, view: View, lookup: Lookup) -> None:
         self.view = view
@@ -39,6 +39,8 @@ class Plan:
         # The part of the disk's log that is still wanted ends here; what was added after it is in _added.
         self._old = view
         self._old_last = view.last
+        self._reindex = False
+        self._hard_state = view.mark.hard_state
         self._added: list[tuple[Offset, int, Millis]] = []
 
     def add(self, write: Persist) -> None:
@@ -57,24 +59,33 @@ class Plan:
         if write.start is not None and write.start.offset > self.view.start:
             self._move_start(write.start)
         if write.hard_state is not None:
-            self.view = self.view._replace(mark=self.view.mark._replace(hard_state=write.hard_state))
+            self._hard_state = write.hard_state
 
     def save_state(self, offset: Offset, state: Buffer) -> None:
-        """Keep the state machine's own state."""
-        self.changes[keys.STATE_KEY] = keys.encode_state(offset, state)
+        """Keep the state machine's own state. Raises ValueError if it reaches beyond the log."""
+        view = self.view
+        if not view.start <= offset <= view.last:
+            raise ValueError(f"a state up to {offset} does not fit the log, which reaches from {view.start} to {view.last}")
+        if view.has_state:
+            self.changes[keys.state_key(view.applied)] = None
+        self.changes[keys.state_key(offset)] = keys.encode_state(offset, state)
         self.added_bytes += len(state)
-        self.view = self.view._replace(applied=offset)
+        self.view = view._replace(applied=offset, has_state=True)
+        self._reindex = True
 
     def begin(self) -> None:
         """The first write of a new log."""
-        self.changes[keys.START_KEY] = keys.encode_beginning(self.view.beginning)
-        self.sync = True
+        self._reindex = self.sync = True
 
     def finish(self) -> None:
-        """Every write leaves its mark at the log's end."""
-        mark = self.view.mark
-        mark = mark._replace(counter=mark.counter + 1)
-        self.view = self.view._replace(mark=mark)
+        """Every write leaves its mark at the log's end. An older index is dead, and goes when the start passes it."""
+        counter, _, last, last_term, size, stamp, index_at = self.view.mark
+        if self._reindex:
+            index_at = last + 1
+        mark = Mark(counter + 1, self._hard_state, last, last_term, size, stamp, index_at)
+        self.view = self.view.with_mark(mark)
+        if self._reindex:
+            self.changes[keys.index_key(mark.index_at)] = keys.encode_index(self.view.to_index())
         self.changes[keys.mark_key(mark.last)] = keys.encode_mark(mark)
 
     def _append(self, batches: Sequence[Batch]) -> None:
@@ -97,31 +108,30 @@ class Plan:
                 stamp = time
             added.append((last, size, stamp))
         self.added_bytes += size - mark.size
-        self.view = view._replace(mark=Mark(mark.counter, mark.hard_state, last, term, size, stamp))
+        self.view = view.with_mark(Mark(mark.counter, mark.hard_state, last, term, size, stamp, mark.index_at))
 
     def _begin_run(self, view: View, first: Offset, term: Term) -> View:
-        self.changes[keys.term_key(first)] = keys.encode_term(term)
+        self._reindex = True
         return view._replace(firsts=(*view.firsts, first), terms=(*view.terms, term))
 
     def _configure(self, view: View, batch: Batch) -> View:
         configuration = Configuration.decode(batch.data)
-        self.changes[keys.configuration_key(batch.base)] = keys.encode_configuration(configuration)
+        self._reindex = True
         return view._replace(configurations=(*view.configurations, (batch.base, configuration)))
 
     def _truncate(self, last: Offset) -> None:
         view = self.view
         if last < view.start:
             raise ValueError(f"cannot truncate to {last}: the log starts after {view.start}")
+        if last < view.applied:
+            raise ValueError(f"cannot truncate to {last}: the state machine has applied {view.applied}")
         if last >= view.last:
             return
         total = self._total_at(last)
         self._drop_above(last)
         keep = sum(first <= last for first in view.firsts[1:]) + 1
-        for first in view.firsts[keep:]:
-            self.changes[keys.term_key(first)] = None
-        for offset, _ in view.configurations:
-            if offset > last:
-                self.changes[keys.configuration_key(offset)] = None
+        # What the index says of the tail is no longer so, or the index itself was in the tail.
+        self._reindex = True
         term = view.beginning.start.term if last == view.start else view.term_at(last)
         self.view = view._replace(
             mark=view.mark._replace(last=last, last_term=term, **total._asdict()),
@@ -157,15 +167,9 @@ class Plan:
         if start.offset > view.last:
             raise ValueError(f"cannot start after {start.offset}: the log ends at {view.last}")
         beginning = Beginning(start, *self._total_at(start.offset))
-        # The run that the start lies in is not stored: its term is the start's.
-        below = sum(first <= start.offset for first in view.firsts)
-        for first in view.firsts[:below]:
-            self.changes[keys.term_key(first)] = None
-        drop = max(0, below - 1)
-        for offset, _ in view.configurations:
-            if offset <= start.offset:
-                self.changes[keys.configuration_key(offset)] = None
-        self.changes[keys.START_KEY] = keys.encode_beginning(beginning)
+        # The run that the start lies in stays, however little of it: its term is the start's.
+        drop = max(0, sum(first <= start.offset for first in view.firsts) - 1)
+        self._reindex = True
         self.view = view._replace(
             beginning=beginning,
             firsts=view.firsts[drop:],
@@ -175,22 +179,20 @@ class Plan:
 
     def _install(self, snapshot: Snapshot) -> None:
         view, start = self.view, snapshot.start
-        for first in view.firsts:
-            self.changes[keys.term_key(first)] = None
-        for offset, _ in view.configurations:
-            self.changes[keys.configuration_key(offset)] = None
         # What lies below the new start is dead, and trimmed in time. A mark just there would count in the old log's bytes.
-        for key in [key for key in self.changes if key < keys.LOG_END]:
-            del self.changes[key]
+        self.changes.clear()
+        if view.has_state:
+            self.changes[keys.state_key(self._old.applied)] = None
         self._drop_above(start.offset)
         self.changes[keys.mark_key(start.offset)] = None
         self._added.clear()
         self._old_last = start.offset
         beginning = Beginning(start, 0, view.mark.stamp)
-        self.changes[keys.START_KEY] = keys.encode_beginning(beginning)
+        self._reindex = True
         self.view = view._replace(
             beginning=beginning,
             mark=view.mark._replace(last=start.offset, last_term=start.term, size=0),
+            has_state=False,
             firsts=(Offset(start.offset + 1),),
             terms=(start.term,),
             configurations=(),

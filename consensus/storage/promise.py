@@ -24,11 +24,10 @@ _BYTES: Final = 1024
 
 
 class Promise:
-    """The number of the last synced write. `counter` is None where the file was there and could not be read."""
+    """The number of the last synced write: 0 before the first, None where there is a number and it cannot be read."""
 
     def __init__(self, path: Path) -> None:
         self._turn = 0
-        self.existed = path.exists()
         self.counter: int | None = 0
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -39,7 +38,7 @@ class Promise:
             self._map = mmap.mmap(fd, _BYTES)
         finally:
             os.close(fd)
-        if self.existed:
+        if any(content):
             self.counter = max((c for c in (_read(content, at) for at in _SLOTS) if c is not None), default=None)
 
     def raise_to(self, counter: int) -> None:

@@ -11,7 +11,7 @@ from quorate.consensus.core import Millis, Offset
 from quorate.consensus.storage import stored
 from quorate.consensus.storage.api import NO_STAMP, Corrupt
 from quorate.consensus.storage.database import Cursor
-from quorate.consensus.storage.keys import BadValue, Mark, batch_key, decode_mark, mark_key, parse_log_key
+from quorate.consensus.storage.keys import BATCH, MARK, BadValue, Mark, batch_key, decode_mark, mark_key, parse_key
 from quorate.consensus.storage.view import View
 
 _WHERE = "the log"
@@ -36,8 +36,8 @@ def _placed(error: Corrupt, offset: Offset) -> Corrupt:
 
 def batch_at(cursor: Cursor, view: View, expected: Offset) -> tuple[stored.Entry, bytes]:
     """The batch under the cursor, which must be the one that begins at `expected` or, if need be, covers it."""
-    key = parse_log_key(cursor.key())
-    if key is None or not key[1]:
+    key = parse_key(cursor.key())
+    if key is None or key[1] != BATCH:
         raise missing(expected, "there is no batch, and there was one")
     value = cursor.value()
     try:
@@ -62,15 +62,15 @@ def seek_covering(cursor: Cursor, offset: Offset) -> None:
     if not cursor.valid():
         raise missing(offset, "there is nothing from here on")
     cursor.prev()
-    _skip_marks(cursor, offset, forward=False)
+    _go_to_batch(cursor, offset, forward=False)
 
 
-def _skip_marks(cursor: Cursor, offset: Offset, *, forward: bool) -> None:
+def _go_to_batch(cursor: Cursor, offset: Offset, *, forward: bool) -> None:
     while True:
-        key = parse_log_key(cursor.key()) if cursor.valid() else None
+        key = parse_key(cursor.key()) if cursor.valid() else None
         if key is None:
             raise missing(offset, "there is no batch, and there was one")
-        if key[1]:
+        if key[1] == BATCH:
             return
         if forward:
             cursor.next()
@@ -100,7 +100,7 @@ def read_range(cursor: Cursor, view: View, first: Offset, max_bytes: int, last: 
             if at > end or size >= max_bytes:
                 return values
             cursor.next()
-            _skip_marks(cursor, at, forward=True)
+            _go_to_batch(cursor, at, forward=True)
     except Corrupt as error:
         if values:
             return values
@@ -117,7 +117,7 @@ def _next_stamped(cursor: Cursor, view: View, offset: Offset) -> tuple[stored.En
             return covering, None
         following = Offset(entry.last + 1)
         cursor.next()
-        _skip_marks(cursor, following, forward=True)
+        _go_to_batch(cursor, following, forward=True)
         entry, _ = batch_at(cursor, view, following)
     return covering, entry
 
@@ -145,7 +145,7 @@ def total_at(cursor: Cursor, view: View, offset: Offset) -> Total:
     at, total = _mark_before(cursor, view, offset)
     while at < offset:
         following = Offset(at + 1)
-        _skip_marks(cursor, following, forward=True)
+        _go_to_batch(cursor, following, forward=True)
         entry, value = batch_at(cursor, view, following)
         total = Total(total.size + len(value), total.stamp if entry.stamp == NO_STAMP else entry.stamp)
         at = entry.last
@@ -160,10 +160,10 @@ def _mark_before(cursor: Cursor, view: View, offset: Offset) -> tuple[Offset, To
     key = mark_key(offset)
     cursor.seek(key)
     while cursor.valid():
-        place = parse_log_key(cursor.key())
+        place = parse_key(cursor.key())
         if place is not None and place[0] <= view.start:
             break
-        if place is not None and not place[1] and place[0] <= offset + 1:
+        if place is not None and place[1] == MARK and place[0] <= offset + 1:
             mark = mark_at(cursor, Offset(place[0] - 1))
             return mark.last, Total(mark.size, mark.stamp)
         cursor.prev()
@@ -207,7 +207,7 @@ def _walk_to(cursor: Cursor, view: View, offset: Offset, limit: int) -> Offset:
     size = total.size
     while offset < view.last:
         following = Offset(offset + 1)
-        _skip_marks(cursor, following, forward=True)
+        _go_to_batch(cursor, following, forward=True)
         entry, value = batch_at(cursor, view, following)
         size += len(value)
         if size > limit:

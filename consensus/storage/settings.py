@@ -12,7 +12,7 @@ MIB = 1024 * KIB
 class StorageSettings:
     """One replica's share. Each node may choose its own."""
 
-    write_buffer_bytes: int = 4 * MIB
+    write_buffer_bytes: int = 8 * MIB
     """What LevelDB gathers in memory before it writes a table. A replica that has been written to keeps up to twice this."""
     table_bytes: int = 16 * MIB
     """The size of one table file: larger means fewer open files for a long log."""
@@ -22,7 +22,7 @@ class StorageSettings:
     """For blocks that small reads share. Batches are read past it."""
     open_files: int = 64
     """How many tables stay open."""
-    reserve_bytes: int = 16 * MIB
+    reserve_bytes: int = 32 * MIB
     """Room that batches leave free, so that a full disk can still take what makes room, and the log can be opened."""
     trim_batches: int = 512
     """How many dead batches are removed at once, between two writes."""

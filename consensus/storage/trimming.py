@@ -21,8 +21,8 @@ class Trimmer:
         self._freed = 0
         """Bytes that were removed and whose room LevelDB still holds."""
 
-    def step(self, start: Offset) -> bool:
-        """Remove the oldest dead keys; whether there are more."""
+    def step(self, start: Offset, keep: bytes) -> bool:
+        """Remove the oldest dead keys, but never `keep`; whether there are more."""
         if self._done is not None and self._done >= start:
             return False
         changes: dict[bytes, Buffer | None] = {}
@@ -31,11 +31,12 @@ class Trimmer:
             cursor.seek(keys.LOG_BEGIN)
             while cursor.valid() and len(changes) < self._settings.trim_batches:
                 key = cursor.key()
-                place = keys.parse_log_key(key)
+                place = keys.parse_key(key)
                 if key >= limit or place is None or place[0] > start:
                     break
-                changes[key] = None
-                self._freed += len(cursor.value()) if place[1] else 0
+                if key != keep:
+                    changes[key] = None
+                    self._freed += len(cursor.value()) if place[1] == keys.BATCH else 0
                 cursor.next()
         more = len(changes) >= self._settings.trim_batches
         if changes:

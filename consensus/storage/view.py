@@ -9,7 +9,7 @@ from bisect import bisect_right
 from typing import NamedTuple
 
 from quorate.consensus.core import Configuration, HardState, Millis, Offset, Restored, Term
-from quorate.consensus.storage.keys import Beginning, Mark
+from quorate.consensus.storage.keys import Beginning, Index, Mark
 
 
 class View(NamedTuple):
@@ -17,13 +17,22 @@ class View(NamedTuple):
 
     # start <= last. `firsts` and `terms` are parallel, terms rise strictly; terms[0] is the start's, its run may be empty.
     # The offsets of configurations rise, and are above the start.
-    beginning: Beginning
     mark: Mark
+    beginning: Beginning
+    applied: Offset
+    has_state: bool
     firsts: tuple[Offset, ...]
     terms: tuple[Term, ...]
     configurations: tuple[tuple[Offset, Configuration], ...]
-    applied: Offset
-    """How far the stored state of the state machine reaches."""
+
+    def with_mark(self, mark: Mark) -> View:
+        """The same with another mark: what most writes lead to."""
+        _, beginning, applied, has_state, firsts, terms, configurations = self
+        return View(mark, beginning, applied, has_state, firsts, terms, configurations)
+
+    def to_index(self) -> Index:
+        """The part of it that is stored in an index."""
+        return Index(self.beginning, self.applied, self.has_state, self.firsts, self.terms, self.configurations)
 
     @property
     def start(self) -> Offset:

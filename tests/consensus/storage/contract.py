@@ -199,6 +199,18 @@ class LogStoreContract(ABC):
             assert log.find_size(0) == offset + 3
             assert log.find_size(1) == offset + 2
 
+    def test_a_snapshot_and_what_follows_it_in_one_write(self, store: LogStore) -> None:
+        """A write of the old log ended just there: nothing of its bytes may count in the new one."""
+        for first in range(6):
+            store.write([append(data_batch(first, size=39))])
+        store.write([installed(3, term=5), append(*run_of(4, 3, term=6, size=39))])
+        for log in self.and_after_a_restart(store):
+            assert log.size_bytes == 300
+            assert [log.find_size(n) for n in (0, 1, 101, 201, 301)] == [6, 5, 4, 3, 3]
+        log.write([append(data_batch(5, term=7, size=39), truncate=4)])
+        for again in self.and_after_a_restart(log):
+            assert (again.size_bytes, again.find_size(100), again.find_size(200)) == (200, 4, 3)
+
     def test_state_is_kept(self, store: LogStore) -> None:
         store.write([append(*run_of(0, 5))])
         store.save_state(Offset(3), b"one")

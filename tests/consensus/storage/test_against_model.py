@@ -75,7 +75,9 @@ class Stores(RuleBasedStateMachine):
 
     def ends(self) -> list[Offset]:
         image = self.model.written
-        return [image.start.offset, *(batch.last for batch in image.batches)]
+        ends = [image.start.offset, *(batch.last for batch in image.batches)]
+        # What the state machine has applied was committed, and is never truncated.
+        return [end for end in ends if end >= image.state_offset] or ends[-1:]
 
     @rule(
         kinds=st.lists(st.tuples(st.integers(0, 6), st.integers(1, 5), st.integers(1, 3_000)), min_size=1, max_size=6),

@@ -63,6 +63,9 @@ class Loop:
     def note(self, name: str) -> Callable[[StorageError | None], None]:
         return lambda error: self.results.append((name, error))
 
+    def last_error(self) -> StorageError | None:
+        return self.results[-1][1]
+
     @property
     def names(self) -> list[str]:
         return [name for name, _ in self.results]
@@ -144,12 +147,12 @@ def test_after_an_error_nothing_is_written_until_resumed(pool: WriterPool, loop:
     log.gate.release()
     submit(pool, loop, log, 3, 1)
     loop.run(1)
-    assert loop.results[-1][1] is error
+    assert loop.last_error() is error
     assert log.last == -1
     pool.resume(log)
     submit(pool, loop, log, 0, 1)
     loop.run(1)
-    assert loop.results[-1][1] is None
+    assert loop.last_error() is None
     assert log.last == 0
 
 
