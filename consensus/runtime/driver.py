@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
@@ -50,7 +51,7 @@ from quorate.consensus.transport import Network
 _log = logging.getLogger(__name__)
 _LATE_MS = 20
 _GRAIN_MS = 8
-_CALM_S = 0.0005
+_CALM_S = 0.0002
 _WHOLE_TAIL = 1 << 62
 
 OnStopped = Callable[[GroupId, str], None]
@@ -80,7 +81,7 @@ class Driver:
         self._loop = asyncio.get_running_loop()
         self._outbox: dict[NodeId, list[NodeMessage]] = {}
         self._feeder = Feeder(settings, self.counters)
-        self._writes = Writes(pool, settings, self.counters, self._durable, self._fail)
+        self._writes = Writes(pool, settings, self.counters, self._durable, self._fail, self._have_turn)
         self._turn_at = 0.0
         self._scheduled = False
         self._timer: asyncio.TimerHandle | None = None
@@ -139,7 +140,7 @@ class Driver:
 
     def drained(self) -> None:
         """What one connection had for us was heard. When little goes on, act on it now instead of in the next turn."""
-        if self._scheduled and self._loop.time() - self._turn_at > _CALM_S:
+        if self._scheduled and time.perf_counter() - self._turn_at > _CALM_S:
             self._have_turn()
 
     def wake(self) -> None:
@@ -160,22 +161,23 @@ class Driver:
         if self._closed or not self._scheduled:
             return
         self._scheduled = False
-        self._turn_at = self._loop.time()
+        self._turn_at = time.perf_counter()
         self._feeder.turn += 1
         self.counters.turns += 1
         self.node.tick(self.now())
         self._feeder.feed()
         groups, beats = self.node.take()
+        # Beats first: nobody should be thought dead because its beats stood behind large batches.
+        for beat in beats:
+            self._outbox.setdefault(beat.to, []).insert(0, beat)
         for raft, effects in groups:
             group = self.groups.get(raft.group)
             if group is not None:
                 self._carry_out(group, effects)
-        outbox = self._outbox
-        for beat in beats:
-            outbox.setdefault(beat.to, []).append(beat)
-        if outbox:
+        sent = bool(self._outbox)
+        if sent:
             self._flush()
-        self._writes.end_turn()
+        self._writes.end_turn(sent=sent)
         self._arm()
         if self._feeder.eager():
             self.wake()

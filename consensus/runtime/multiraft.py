@@ -41,6 +41,8 @@ from quorate.consensus.storage.writer import WriterPool
 from quorate.consensus.transport import Address, Identity, Network, Security, TransportSettings
 
 _LOOK_AGAIN_S = 0.005
+_TRANSFERS_AT_ONCE = 32
+"""Each costs a synced vote on other nodes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -308,24 +310,33 @@ class MultiRaft:
     async def _hand_over_all(self, driver: Driver) -> None:
         """Give every group that is led here to its best follower, and wait for that, but not for ever."""
         connected = driver.network.connected
-        leaving = []
-        for group in driver.groups.values():
-            heir = group.heir(connected) if group.leads else None
-            if heir is not None:
-                try:
-                    group.raft.transfer(heir)
-                except Refused:
-                    continue
-                leaving.append(group)
-        driver.wake()
+        to_go = [group for group in driver.groups.values() if group.leads]
+        leaving: list[Group] = []
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._config.runtime.shutdown_ms / 1000
         while loop.time() < deadline:
-            # A transfer that is given up changes no role, so nobody would be woken by it.
+            # A transfer that is given up changes no role, so nobody would be woken by it: look again and again.
             leaving = [group for group in leaving if group.leads and group.raft.transfer_to]
+            while to_go and len(leaving) < _TRANSFERS_AT_ONCE:
+                group = to_go.pop()
+                if _begin_transfer(group, connected):
+                    leaving.append(group)
             if not leaving:
                 return
+            driver.wake()
             await asyncio.sleep(_LOOK_AGAIN_S)
+
+
+def _begin_transfer(group: Group, connected: Collection[NodeId]) -> bool:
+    """Hand a group to its best follower, if there is one; whether that has begun."""
+    heir = group.heir(connected)
+    if heir is None:
+        return False
+    try:
+        group.raft.transfer(heir)
+    except Refused:
+        return False
+    return True
 
 
 def _resolver(future: asyncio.Future[Proposed]) -> Done:

@@ -17,7 +17,7 @@ class RuntimeSettings:
     """The most bytes of proposals that one group may add in one turn of the loop, so that no other group waits long."""
     turn_batches: int = 512
     """The most proposals that one group may add in one turn."""
-    window_bytes: int = 8 * MIB
+    window_bytes: int = 4 * MIB
     """How much of one group may wait for a quorum. What is proposed beyond it waits in the group's queue."""
     queue_bytes: int = 64 * MIB
     """The most bytes in one group's queue; above it proposals are refused as busy."""

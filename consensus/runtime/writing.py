@@ -24,7 +24,8 @@ _log = logging.getLogger(__name__)
 
 
 class Writes:
-    """The writes of all groups of a node. `on_durable(group, write)` and `on_failed(group, reason)` are told the outcome."""
+    """The writes of all groups of a node. `on_durable(group, write)` and `on_failed(group, reason)` are told the outcome,
+    and `on_lone()` when a write was carried out here: what follows from it need not wait for another turn."""
 
     def __init__(
         self,
@@ -33,12 +34,14 @@ class Writes:
         counters: Counters,
         on_durable: Callable[[Group, Write], None],
         on_failed: Callable[[Group, str], None],
+        on_lone: Callable[[], None],
     ) -> None:
         self._pool = pool
         self._settings = settings
         self._counters = counters
         self._on_durable = on_durable
         self._on_failed = on_failed
+        self._on_lone = on_lone
         self._loop = asyncio.get_running_loop()
         self._patience = Patience(self._loop)
         self._under_way = 0
@@ -59,11 +62,14 @@ class Writes:
         if not group.full:
             self._submit(group, persist)
 
-    def end_turn(self) -> None:
-        """Everything of this turn was begun and sent."""
-        if self._lone is not None:
-            # In the next round of the loop: what was sent in this one leaves before the disk is waited for.
+    def end_turn(self, *, sent: bool) -> None:
+        """Everything of this turn was begun. If something was also sent, it leaves before the disk is waited for."""
+        if self._lone is None:
+            return
+        if sent:
             self._loop.call_soon(self._write_lone)
+        else:
+            self._write_lone()
 
     def finished(self, group: Group, error: StorageError | None) -> None:
         """A write of this group came back; they come in order."""
@@ -113,6 +119,7 @@ class Writes:
         if not self._pool.write_here(group.store, persist, group.written):
             self._hand_to_pool(group, persist)
         self._patience.spent(time.perf_counter() - begin)
+        self._on_lone()
 
     def _no_room(self, group: Group, error: StorageFull) -> None:
         """The disk is full. The log in memory is ahead of it, so the writes are tried again until they succeed."""

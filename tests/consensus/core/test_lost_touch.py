@@ -24,9 +24,9 @@ SETTINGS = RaftSettings()
 VOTERS = frozenset(map(replica_id, (1, 2, 3)))
 
 
-def followers(count: int, **options: int) -> Node:
+def followers(count: int, max_campaigns: int = 32) -> Node:
     """Node 1, whose groups all follow node 2 and have just heard of it."""
-    node = Node(NodeId(1), boot=1, beat_ms=50, **options)
+    node = Node(NodeId(1), boot=1, beat_ms=50, max_campaigns=max_campaigns)
     for number in range(1, count + 1):
         group = GroupId(number)
         start = new_group(Configuration(voters=VOTERS))

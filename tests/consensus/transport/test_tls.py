@@ -6,7 +6,7 @@ import ssl
 
 import trustme
 
-from quorate.consensus.core import NodeId
+from quorate.consensus.core import NodeId, NodeMessage
 from quorate.consensus.transport import Identity, Network, Security
 from tests.consensus.transport.test_network import HASTY, Peer, append, beat, run
 from tests.support.cluster import ANYWHERE, CLUSTER, until
@@ -42,7 +42,7 @@ def test_messages_large_and_small_go_over_mutual_tls() -> None:
         one.knows(two)
         two.knows(one)
         await until(lambda: bool(one.network.connected and two.network.connected), "they are connected")
-        sent = [beat(1, 2), append(1, 2, 2_000_000), beat(1, 2, 2)]
+        sent: list[NodeMessage] = [beat(1, 2), append(1, 2, 2_000_000), beat(1, 2, 2)]
         one.network.send(two.node, sent)
         await until(lambda: len(two.heard) == 3, "all arrived")
         assert two.heard == sent
