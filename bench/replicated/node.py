@@ -26,6 +26,7 @@ from quorate.consensus.runtime import (
     Outcome,
     new_event_loop,
     next_boot,
+    tune_process,
 )
 from quorate.consensus.storage.level import LevelLog
 from quorate.consensus.storage.settings import StorageSettings
@@ -196,6 +197,7 @@ def main() -> None:
     folder = Path(spec.folder)
     folder.mkdir(parents=True, exist_ok=True)
     boot = next_boot(folder)
+    tune_process()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(serve(spec, boot))
 

@@ -16,7 +16,7 @@ from quorate.consensus.runtime.errors import (
     Uncertain,
 )
 from quorate.consensus.runtime.group import GroupStatus, StateMachine
-from quorate.consensus.runtime.loops import new_event_loop
+from quorate.consensus.runtime.loops import new_event_loop, tune_process
 from quorate.consensus.runtime.multiraft import MultiRaft, NodeConfig
 from quorate.consensus.runtime.proposals import Outcome, Proposed
 from quorate.consensus.runtime.settings import RuntimeSettings
@@ -40,4 +40,5 @@ __all__ = [
     "Uncertain",
     "new_event_loop",
     "next_boot",
+    "tune_process",
 ]
