@@ -50,7 +50,7 @@ from quorate.consensus.transport import Network
 
 _log = logging.getLogger(__name__)
 _LATE_MS = 20
-_GRAIN_MS = 8
+_GRAIN_MS = 16
 _CALM_S = 0.0002
 _WHOLE_TAIL = 1 << 62
 
@@ -87,7 +87,7 @@ class Driver:
         self._timer: asyncio.TimerHandle | None = None
         self._armed: Millis = Millis(0)
         # Nodes on one machine share its clock: they should not all wake, and campaign, at the same moment.
-        self._phase_ms = _GRAIN_MS + node.node * 3 % _GRAIN_MS
+        self._phase_ms = _GRAIN_MS + node.node * 5 % _GRAIN_MS
         self._closed = False
 
     # Life.
@@ -208,7 +208,8 @@ class Driver:
             # The process stood still. Let what waits in the sockets be read before anybody concludes that there is silence.
             self._loop.call_soon(self.wake)
         else:
-            self.wake()
+            self._scheduled = True
+            self._have_turn()
 
     def _carry_out(self, group: Group, effects: Effects) -> None:
         if effects.send:
