@@ -1,0 +1,1 @@
+"""Tests of the batch header, its checks and control batches."""
