@@ -6,6 +6,7 @@ import pytest
 from hypothesis import settings
 
 DEFAULT_SIM_SEEDS = 300
+DEFAULT_CRASH_ROUNDS = 40
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -16,6 +17,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=DEFAULT_SIM_SEEDS,
         metavar="N",
         help=f"how many seeds the simulator tests run (default {DEFAULT_SIM_SEEDS})",
+    )
+    group.addoption(
+        "--crash-rounds",
+        type=int,
+        default=DEFAULT_CRASH_ROUNDS,
+        metavar="N",
+        help=f"how often the storage tests kill a writer, and how often its power goes out (default {DEFAULT_CRASH_ROUNDS})",
     )
     group.addoption(
         "--rewrite",
@@ -40,6 +48,14 @@ def sim_seeds(request: pytest.FixtureRequest) -> int:
     seeds = request.config.getoption("--sim-seeds")
     assert isinstance(seeds, int)
     return seeds
+
+
+@pytest.fixture(scope="session")
+def crash_rounds(request: pytest.FixtureRequest) -> int:
+    """How often a storage test crashes its writer."""
+    rounds = request.config.getoption("--crash-rounds")
+    assert isinstance(rounds, int)
+    return rounds
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,1 @@
+"""The hybrid clock, with wall clocks that jump."""
