@@ -93,6 +93,9 @@ class Machine:
         self._timer_at = -1
         self._turn_due = False
 
+    def __str__(self) -> str:
+        return f"node {self.number}"
+
     # The process.
 
     def start(self) -> None:
