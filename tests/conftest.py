@@ -6,7 +6,7 @@ import pytest
 from hypothesis import settings
 
 DEFAULT_SIM_SEEDS = 300
-DEFAULT_CRASH_ROUNDS = 40
+DEFAULT_CRASH_ROUNDS = 200
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -105,7 +105,7 @@ class Follower(Replica):
             for batch in batches:
                 if batch.base > log.last or not self._same(batch):
                     break
-                if not log.may_end_at(batch.last):
+                if not log.may_end_at(batch.last) or not log.terms.matches(batch.last, batch.term):
                     self._ignore()
                     return False
                 skip += 1

@@ -88,8 +88,15 @@ class Nemesis:
     def _kill(self, machine: Machine) -> None:
         if machine.node is not None:
             machine.crash()
+            self._break_connections(machine)
             pause = self.world.random.choice((1, 50, 400))
             self.world.at(self.world.now + self.world.random.randrange(1, pause + 1), self._revive, machine)
+
+    def _break_connections(self, dead: Machine) -> None:
+        """The kernel of a killed process says so to its peers; some hear it, at once or a little later. Some never do."""
+        for machine in self.world.machines:
+            if machine is not dead and self.world.random.random() < 0.7:
+                self.world.at(self.world.now + self.world.random.randrange(20), machine.lose, dead.number)
 
     def _revive(self, machine: Machine) -> None:
         if machine.node is None:

@@ -173,6 +173,13 @@ class Machine:
         if bound(raft) != before:
             raise Violation(f"node {self.number}: answering a pre-vote changed {before} to {bound(raft)}")
 
+    def lose(self, peer: NodeId) -> None:
+        """The connection with another machine broke; a machine that is back by now may be told so all the same."""
+        if self.node is not None and self.running():
+            self.world.count("lost connection")
+            self.node.lost(peer)
+            self.soon()
+
     def wake(self) -> None:
         """A deadline may have come."""
         node = self.node

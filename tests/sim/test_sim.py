@@ -27,6 +27,7 @@ WORTH_SEEING = (
     "election",
     "failed sync",
     "log read",
+    "lost connection",
     "read",
     "snapshot",
     "struck down",
