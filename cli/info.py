@@ -49,7 +49,7 @@ class Report:
 # (name, what it does, the module that is there once the part works; None while nobody has written it)
 _PARTS: tuple[tuple[str, str, str | None], ...] = (
     ("consensus core", "Raft without I/O: it decides, others act", "quorate.consensus.core"),
-    ("consensus runtime", "the log on disk, the clock, the peer transport", None),
+    ("consensus runtime", "the log on disk, the clock, the peer transport", "quorate.consensus.runtime"),
     ("broker", "a node: partitions, queues, Kafka and HTTP listeners", None),
     ("client", "what applications import", None),
     ("spark", "structured-streaming source and sink", None),
@@ -60,7 +60,7 @@ _COMMANDS = (
     Command(run="make test", does="the quick test suite"),
     Command(run="make check", does="lint, formatting, types, import contracts"),
     Command(run="make sim SEEDS=300", does="hostile simulated runs of the consensus core"),
-    Command(run="make bench", does="how fast the consensus core is"),
+    Command(run="make bench", does="how fast the core and the replicated log are"),
     Command(run="make", does="all targets"),
 )
 
