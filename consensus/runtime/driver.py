@@ -50,7 +50,7 @@ from quorate.consensus.transport import Network
 
 _log = logging.getLogger(__name__)
 _LATE_MS = 20
-_GRAIN_MS = 16
+_GRAIN_MS = 20
 _CALM_S = 0.0002
 _WHOLE_TAIL = 1 << 62
 
