@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from quorate.consensus.core import Configuration, GroupId, NodeId, RaftSettings, new_group, replica_id
+from quorate.consensus.core import Configuration, GroupId, NodeId, Offset, RaftSettings, new_group, replica_id
 from quorate.consensus.runtime import (
     MultiRaft,
     NodeConfig,
@@ -27,7 +27,7 @@ ANYWHERE = Address("127.0.0.1", 0)
 G1 = GroupId(1)
 PATIENCE_S = 20.0
 
-FAST = RaftSettings(heartbeat_ms=30, election_ms=200)
+FAST = RaftSettings(heartbeat_ms=30, election_ms=300)
 
 
 class KeepOpen:
@@ -136,6 +136,11 @@ class Cluster:
         if not leaders:
             return None
         return NodeId(max(leaders, key=lambda status: status.term).replica >> 32)
+
+    def all_have(self, offset: Offset, group: GroupId = G1) -> bool:
+        """Whether every running node knows that `offset` is committed, and has it: it may know before its disk has it."""
+        statuses = [runtime.status(group) for runtime in self.running.values()]
+        return all(min(status.commit, status.stable) >= offset for status in statuses)
 
     async def elected(self, group: GroupId = G1) -> MultiRaft:
         """The runtime of the leader, once there is one that a majority follows."""

@@ -29,7 +29,7 @@ def test_a_leader_is_elected_and_a_batch_is_committed_on_all() -> None:
             assert second.offset == first.offset + 3
             assert second.timestamp >= first.timestamp > 0
             last = second.offset
-            await until(lambda: all(r.status(G1).commit >= last for r in cluster.running.values()), "all know it")
+            await until(lambda: cluster.all_have(last), "all know it, and have it on their disks")
             for node in cluster.ids:
                 batches = cluster.stores[node, G1].read(first.offset, 1 << 20)
                 assert [(b.base, b.last, b.kind) for b in batches] == [
@@ -79,7 +79,7 @@ def test_the_loss_of_a_leader_is_survived_and_it_comes_back() -> None:
             await cluster.start(lost)
             acknowledged += [await cluster.append() for _ in range(5)]
             last = acknowledged[-1].offset
-            await until(lambda: all(r.status(G1).commit >= last for r in cluster.running.values()), "all have it")
+            await until(lambda: cluster.all_have(last), "all know it, and have it on their disks")
             offsets = [proposed.offset for proposed in acknowledged]
             assert offsets == sorted(set(offsets))
             for node in cluster.ids:
