@@ -89,8 +89,7 @@ class Oracle:
         if write.hard_state is not None:
             self._hard_state(host, image.hard_state, write.hard_state)
         if write.truncate is not None:
-            for batch in image.read(Offset(write.truncate + 1), image.last):
-                _check(self._at.get(batch.base) != batch, f"{host} truncates {_show(batch)}, which is committed")
+            self._truncating(host, write, image.read(Offset(write.truncate + 1), image.last))
         if write.snapshot is not None:
             self._installing(host, write)
         previous = image.last if write.truncate is None else min(image.last, write.truncate)
@@ -102,6 +101,17 @@ class Oracle:
         for batch in write.batches:
             self._appending(host, batch, term)
             term = batch.term
+
+    def _truncating(self, host: Host, write: Persist, dropped: list[Batch]) -> None:
+        """A leader's log holds all that was committed up to its term. One of an older term may not know what was since.
+
+        The leader's term is at least that of the replica before this turn, and that of what it sent in place.
+        """
+        leader_term = max([host.believed[0], *(batch.term for batch in write.batches[:1])])
+        for batch in dropped:
+            if self._at.get(batch.base) == batch:
+                term = self._commit_terms[self._ends[batch.last] - 1]
+                _check(term > leader_term, f"{host} truncates {_show(batch)}, which was committed in term {term}")
 
     def _hard_state(self, host: Host, old: HardState, new: HardState) -> None:
         _check(new.term >= old.term, f"{host} goes back from term {old.term} to {new.term}")
