@@ -1,4 +1,4 @@
-"""kill -9 of the leader under load, again and again: how long nothing is acknowledged, and whether anything is lost."""
+"""The leader is killed, or goes silent, again and again under load: how long is nothing acknowledged, is anything lost?"""
 
 from __future__ import annotations
 
@@ -35,8 +35,11 @@ class Failover:
     """Acknowledged appends that are not where they were said to be on a majority of the disks."""
 
 
-def measure(folder: Path, kills: int, say: Callable[[str], None], seed: int = 1) -> Failover:
-    """Kill the leader so many times, each time bringing the dead node back before the next."""
+def measure(folder: Path, kills: int, say: Callable[[str], None], seed: int = 1, *, silent: bool = False) -> Failover:
+    """Kill the leader (-9) so many times, each time bringing the dead node back before the next.
+
+    `silent`: stop it (SIGSTOP) instead, until somebody else leads. It comes back believing that it leads.
+    """
     journal = folder / "acknowledged"
     chance = random.Random(seed)
     with NodeProcesses(folder / "nodes", groups=1) as nodes:
@@ -49,11 +52,14 @@ def measure(folder: Path, kills: int, say: Callable[[str], None], seed: int = 1)
             line_of(client, _SETTLE_S)
             for number in range(kills):
                 leader = asyncio.run(_settled(nodes, spec, chance.uniform(0.3, 0.8)))
-                moments.append(nodes.kill(leader))
+                moments.append(nodes.pause(leader) if silent else nodes.kill(leader))
                 say(f"failover: kill {number + 1} of {kills}")
                 asyncio.run(_other_leader(nodes, spec, leader))
-                nodes.start(leader)
-                nodes.await_ready(leader)
+                if silent:
+                    nodes.resume(leader)
+                else:
+                    nodes.start(leader)
+                    nodes.await_ready(leader)
             asyncio.run(_settled(nodes, spec, 0.5))
             client.terminate()
             figures = json.loads(line_of(client, _SETTLE_S))
@@ -108,7 +114,8 @@ async def _other_leader(nodes: NodeProcesses, spec: ClientSpec, dead: int) -> No
             if node != dead:
                 await client.connect(node)
         while True:
-            if await client.find_leader(1) is not None:
+            said = [await client.ask(node, wire.LEADER, 1) for node in nodes.ids if node != dead]
+            if all(one is not None and one[0] not in (0, dead) for one in said):
                 break
             await asyncio.sleep(0.02)
         client.close()

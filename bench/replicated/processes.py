@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import select
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -112,6 +113,15 @@ class NodeProcesses:
         if process.stdout is not None:
             process.stdout.close()
         return moment
+
+    def pause(self, node: int) -> float:
+        """SIGSTOP: the node goes silent, and its connections stay open. Returns when."""
+        self.processes[node].send_signal(signal.SIGSTOP)
+        return time.perf_counter()
+
+    def resume(self, node: int) -> None:
+        """SIGCONT: the node goes on where it was, and does not know that it was away."""
+        self.processes[node].send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
         """Stop all nodes cleanly."""

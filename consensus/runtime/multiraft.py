@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from quorate.consensus.clock.hybrid import HybridClock
 from quorate.consensus.clock.kernel import SystemTime, TimeSource
@@ -33,12 +33,14 @@ from quorate.consensus.runtime.counters import Counters
 from quorate.consensus.runtime.driver import Driver, OnStopped
 from quorate.consensus.runtime.errors import NoSuchGroup, OperationFailed, ReplicaStopped, translate
 from quorate.consensus.runtime.group import Group, GroupStatus, StateMachine
-from quorate.consensus.runtime.proposals import Done, Outcome, Proposal, Proposed
+from quorate.consensus.runtime.proposals import Done, Proposal, Proposed
 from quorate.consensus.runtime.settings import RuntimeSettings
 from quorate.consensus.runtime.stamping import Writable
 from quorate.consensus.storage.api import LogStore
 from quorate.consensus.storage.writer import WriterPool
 from quorate.consensus.transport import Address, Identity, Network, Security, TransportSettings
+
+T = TypeVar("T")
 
 _LOOK_AGAIN_S = 0.005
 _TRANSFERS_AT_ONCE = 32
@@ -189,7 +191,7 @@ class MultiRaft:
         driver, found = self._running(), self._group(group)
         future: asyncio.Future[Offset] = asyncio.get_running_loop().create_future()
         try:
-            found.reads[found.raft.read_index()] = _read_resolver(future)
+            found.reads[found.raft.read_index()] = _resolver(future)
         except Refused as error:
             raise translate(error) from error
         driver.wake()
@@ -339,20 +341,8 @@ def _begin_transfer(group: Group, connected: Collection[NodeId]) -> bool:
     return True
 
 
-def _resolver(future: asyncio.Future[Proposed]) -> Done:
-    def done(outcome: Outcome) -> None:
-        if future.done():
-            return
-        if isinstance(outcome, OperationFailed):
-            future.set_exception(outcome)
-        else:
-            future.set_result(outcome)
-
-    return done
-
-
-def _read_resolver(future: asyncio.Future[Offset]) -> Callable[[Offset | OperationFailed], None]:
-    def done(outcome: Offset | OperationFailed) -> None:
+def _resolver(future: asyncio.Future[T]) -> Callable[[T | OperationFailed], None]:
+    def done(outcome: T | OperationFailed) -> None:
         if future.done():
             return
         if isinstance(outcome, OperationFailed):
