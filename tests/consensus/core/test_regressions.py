@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from quorate.consensus.core import Millis, Offset, RaftSettings, Role, replica_id
@@ -288,3 +290,20 @@ def test_pipeline_stuck_after_a_lost_append_in_the_middle(lost: int) -> None:
     lab.advance(3 * SETTINGS.heartbeat_ms)
     assert lab.members[2].disk.durable.batches == lab.members[1].disk.durable.batches
     assert lab[2].log.commit == lab[1].log.commit == Offset(4)
+
+
+def test_a_lost_append_that_was_compacted_meanwhile_becomes_a_snapshot() -> None:
+    """The pipeline is full of what was lost, and its previous offset is gone: no append can be sent any more."""
+    member = Member(settings=replace(SETTINGS, max_inflight=1))
+    member.lead(2)
+    member.hear(accepted(0), accepted(0, sender=3))
+    for _ in range(3):
+        member.raft.propose(b"x")
+        member.run()
+    member.hear(accepted(3, sender=3))
+    progress = member.raft.progress[replica_id(2)]
+    assert (progress.match, progress.inflight) == (0, 1), "the first of the three was lost on its way to 2"
+    member.raft.compact(Offset(3))
+    member.run()
+    member.raft.step(heard(0))
+    assert member.turn().snapshots == [replica_id(2)]
