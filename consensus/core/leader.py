@@ -60,7 +60,7 @@ class Leader(Follower):
         self.progress = {}
         self._out.failed_reads.extend(self.reads.fail())
         self.transfer_to = NO_REPLICA
-        self._transfer_until = self._heartbeat_due = self._quorum_due = FAR
+        self._transfer_until = self._heartbeat_due = self._quorum_due = self._news_due = FAR
         self._uncommitted.clear()
         self.uncommitted_bytes = 0
         self.claims_changed = True
@@ -147,19 +147,39 @@ class Leader(Follower):
 
     def _pump(self) -> None:
         """Send every follower what it may have now."""
-        last, commit = self.log.last, self.log.commit
+        last, news_ms = self.log.last, self.settings.commit_news_ms
         for progress in self.progress.values():
             if progress.next <= last or progress.pace is Pace.PROBE:
                 self._replicate(progress)
-            elif progress.commit_sent < commit and not progress.inflight and progress.match >= commit:
-                # Nothing else will carry the news of this commit soon.
-                progress.commit_sent = commit
-                self._send(Heartbeat(self.group, self.replica, progress.replica, self.term, commit, 0))
+            elif self._lacks_news(progress):
+                if not news_ms:
+                    self._tell_commit(progress)
+                elif self._news_due == FAR:
+                    # The next append carries the news; if there is none soon, a heartbeat does.
+                    self._news_due = Millis(self.clock.now + news_ms)
+                    self.deadline = min(self.deadline, self._news_due)
         if self.reads.fresh and self._committed_in_term():
             self._heartbeat_round(everybody=True)
         if self._heartbeat_due == FAR and (self._out.send or self.reads.pending):
             self._heartbeat_due = Millis(self.clock.now + self.settings.heartbeat_ms)
             self.deadline = min(self.deadline, self._heartbeat_due)
+
+    def _lacks_news(self, progress: Progress) -> bool:
+        """Whether nothing that is under way tells this follower of a commit that it could act on."""
+        commit = self.log.commit
+        return progress.commit_sent < commit <= progress.match and not progress.inflight
+
+    def _tell_commit(self, progress: Progress) -> None:
+        progress.commit_sent = self.log.commit
+        self._send(Heartbeat(self.group, self.replica, progress.replica, self.term, self.log.commit, 0))
+
+    def _tell_news(self) -> None:
+        """Tell those who were not told by an append meanwhile what is committed."""
+        self._news_due = FAR
+        for progress in self.progress.values():
+            if self._lacks_news(progress):
+                self._tell_commit(progress)
+                self.touch()
 
     def _replicate(self, progress: Progress) -> None:
         log, settings = self.log, self.settings
@@ -387,11 +407,13 @@ class Leader(Follower):
             self._quorum_due = Millis(heard + self.settings.election_ms)
         if now >= self._transfer_until:
             self._abort_transfer()
+        if now >= self._news_due:
+            self._tell_news()
         if now >= self._heartbeat_due:
             self.touch()
             busy = self._heartbeat_round(everybody=self.reads.pending)
             self._heartbeat_due = Millis(now + self.settings.heartbeat_ms) if busy else FAR
-        self.deadline = min(self._quorum_due, self._transfer_until, self._heartbeat_due)
+        self.deadline = min(self._quorum_due, self._transfer_until, self._heartbeat_due, self._news_due)
         return None
 
     def claim_answered(self, to: ReplicaId, signal: Signal | None, term: Term) -> None:

@@ -51,6 +51,7 @@ class Replica(ABC):
         "_hard_state",
         "_heartbeat_due",
         "_moved_start",
+        "_news_due",
         "_next_read",
         "_out",
         "_quorum_due",
@@ -141,6 +142,7 @@ class Replica(ABC):
         self._transfer_until: Millis = FAR
         self._heartbeat_due: Millis = FAR
         self._quorum_due: Millis = FAR
+        self._news_due: Millis = FAR
         self._uncommitted: deque[tuple[Offset, int]] = deque()
         self.uncommitted_bytes = 0
         self.claims_changed = False

@@ -76,7 +76,7 @@ def add_nodes(stage: Stage, arguments: Arguments) -> None:
     settings = {name: number(value, f"{name}=") for name, value in arguments.rest().items()}
     arguments.done()
     try:
-        stage.settings = RaftSettings(**settings)
+        stage.settings = RaftSettings(**({"commit_news_ms": 0} | settings))
     except (TypeError, ValueError) as error:
         raise Mistake(f"bad setting: {error}") from None
     if beat is not None:

@@ -51,7 +51,7 @@ class Stage:
         self.hosts: dict[int, Host] = {}
         self.network = Network()
         self.groups: list[GroupId] = [GroupId(1)]
-        self.settings = RaftSettings()
+        self.settings = RaftSettings(commit_news_ms=0)  # a script shows each commit where it happens
         self.beat_ms = 0
         self._truth = Truth()
         self._indent = ""

@@ -155,6 +155,7 @@ def _settings(random: Random, theme: Theme) -> RaftSettings:
     heartbeat_ms = random.choice(theme.beat_ms)
     return RaftSettings(
         heartbeat_ms=heartbeat_ms,
+        commit_news_ms=3 if heartbeat_ms in (8, 10) else 0,
         election_ms=heartbeat_ms * random.choice((3, 5, 8)),
         max_append_bytes=random.choice(theme.max_append_bytes),
         max_inflight=random.choice(theme.max_inflight),

@@ -19,7 +19,7 @@ FOUND_AT = {
     "change-without-guard": 17,
     "commit-beyond-validated": 16,
     "late-completion": 14,
-    "snapshot-trusted-early": 152,
+    "snapshot-trusted-early": 248,
 }
 
 

@@ -52,7 +52,7 @@ from quorate.consensus.core.types import NO_OFFSET, NO_REPLICA, NO_TERM
 from tests.support.disk import Disk
 
 GROUP = GroupId(1)
-SETTINGS = RaftSettings()
+SETTINGS = RaftSettings(commit_news_ms=0)
 Kind = TypeVar("Kind", bound=Message)
 
 

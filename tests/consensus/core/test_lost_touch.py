@@ -20,7 +20,7 @@ from quorate.consensus.core import (
 from quorate.consensus.core.messages import Heartbeat, VoteRequest
 from quorate.consensus.core.types import NO_OFFSET
 
-SETTINGS = RaftSettings()
+SETTINGS = RaftSettings(commit_news_ms=0)
 VOTERS = frozenset(map(replica_id, (1, 2, 3)))
 
 

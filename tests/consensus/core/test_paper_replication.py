@@ -265,7 +265,11 @@ def test_an_append_holds_at_most_its_bytes_but_always_one_batch() -> None:
 
 
 def test_a_batch_larger_than_every_bound_is_still_sent_and_committed() -> None:
-    lab = Lab(settings=RaftSettings(max_append_bytes=10, max_inflight_bytes=10, max_uncommitted_bytes=10, tail_bytes=10))
+    lab = Lab(
+        settings=RaftSettings(
+            commit_news_ms=0, max_append_bytes=10, max_inflight_bytes=10, max_uncommitted_bytes=10, tail_bytes=10
+        )
+    )
     lab.elect(1)
     assert lab.propose(1, b"x" * 10_000).last == lab[1].log.commit == lab[3].log.commit
 
@@ -282,7 +286,7 @@ def test_a_lost_append_is_noticed_by_the_next_heartbeat() -> None:
 
 
 def test_batches_that_left_memory_are_read_from_the_disk_and_supplied() -> None:
-    lab = Lab(settings=RaftSettings(tail_bytes=64))
+    lab = Lab(settings=RaftSettings(commit_news_ms=0, tail_bytes=64))
     lab.elect(1)
     lab.isolate(3)
     for number in range(10):
@@ -318,6 +322,24 @@ def test_a_commit_is_told_at_once_when_nothing_else_carries_it() -> None:
     member = leader_of()
     (news,) = [m for m in only(Heartbeat, member.hear(accepted(0), accepted(0, sender=3))) if m.to == replica_id(3)]
     assert (news.commit, news.round) == (0, 0)
+
+
+def test_the_news_of_a_commit_waits_a_little_for_an_append_to_carry_it() -> None:
+    member = leader_of(RaftSettings(commit_news_ms=5))
+    assert not only(Heartbeat, member.hear(accepted(0), accepted(0, sender=3))), "nobody is told by itself at once"
+    member.raft.propose(b"next")
+    member.run()
+    assert {m.commit for m in only(Append, member.said())} == {0}, "the next append tells"
+    assert not only(Heartbeat, member.pass_time(5)), "so there is nothing left to tell"
+
+
+def test_the_news_of_a_commit_is_told_when_no_append_came() -> None:
+    member = leader_of(RaftSettings(commit_news_ms=5))
+    member.hear(accepted(0), accepted(0, sender=3))
+    assert not only(Heartbeat, member.pass_time(4))
+    news = only(Heartbeat, member.pass_time(1))
+    assert {(m.to, m.commit, m.round) for m in news} == {(replica_id(2), 0, 0), (replica_id(3), 0, 0)}
+    assert not only(Heartbeat, member.pass_time(5)), "once"
 
 
 def test_uncommitted_bytes_are_bounded_and_freed_by_commits() -> None:
