@@ -1,0 +1,1 @@
+"""A node: its settings, and the assembly of its parts into one process."""
