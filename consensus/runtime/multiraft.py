@@ -62,6 +62,8 @@ class NodeConfig:
     randomness: Randomness | None = None
     on_stopped: OnStopped | None = None
     """Called with a group and the reason when its replica here has stopped for good."""
+    on_note: Callable[[NodeId, bytes], None] | None = None
+    """Called with a node and what it told this one (see `tell`)."""
 
 
 class MultiRaft:
@@ -84,7 +86,15 @@ class MultiRaft:
         self._readers = ThreadPoolExecutor(settings.reader_threads, thread_name_prefix="log-reader")
         now = Millis(int(loop.time() * 1000))
         node = Node(config.identity.node, boot=config.identity.boot, beat_ms=settings.beat_ms, now=now)
-        network = Network(config.identity, self._heard, config.transport, config.security, self._peer_changed, self.drained)
+        network = Network(
+            config.identity,
+            self._heard,
+            config.transport,
+            config.security,
+            self._peer_changed,
+            self.drained,
+            config.on_note,
+        )
         pool = WriterPool(loop.call_soon_threadsafe, settings.writer_threads)
         self._driver = Driver(node, network, pool, self._readers, settings, self._stopped)
         self._address = await network.listen(config.listen)
@@ -128,6 +138,10 @@ class MultiRaft:
     def remove_peer(self, node: NodeId) -> None:
         """Have nothing more to do with a node."""
         self._running().network.remove_peer(node)
+
+    def tell(self, node: NodeId, note: bytes) -> bool:
+        """Send a node bytes that are not Raft's business; whether they were sent. Like any message they may be lost."""
+        return self._running().network.tell(node, note)
 
     async def add_group(
         self,

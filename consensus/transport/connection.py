@@ -38,6 +38,9 @@ class Owner(Protocol):
     def heard(self, message: NodeMessage) -> None:
         """A message arrived."""
 
+    def noted(self, node: NodeId, note: bytes) -> None:
+        """A note arrived."""
+
     def drained(self) -> None:
         """Everything that arrived together on a connection was handed on."""
 
@@ -173,6 +176,8 @@ class Connection(asyncio.BufferedProtocol):
             return
         if not self.node:
             return self._on_handshake(frame)
+        if frame[frames.LENGTH.size] == frames.NOTE:
+            return self._owner.noted(self.node, bytes(frame[frames.HEAD.size :]))
         if not owned and keeps_frame(frame):
             # It lies in a buffer that is about to be used again, among others: keep a copy of just its size.
             frame = memoryview(bytes(frame))

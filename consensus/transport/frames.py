@@ -15,6 +15,8 @@ HELLO, WELCOME, REFUSAL = 1, 2, 3
 APPEND, APPEND_ANSWER, HEARTBEAT, HEARTBEAT_ANSWER = 16, 17, 18, 19
 VOTE_REQUEST, VOTE_ANSWER, SNAPSHOT, TIMEOUT_NOW = 20, 21, 22, 23
 BEAT, BEAT_ANSWER = 24, 25
+NOTE = 26
+"""Bytes that are not Raft's business: they follow the head."""
 
 GREETING_LAYOUT = Struct("<IB8sI16sQQQ")
 """magic, protocol version, cluster, node, the node that is meant, boot."""

@@ -48,9 +48,10 @@ class Network:
         security: Security | None = None,
         on_peer: Callable[[NodeId, bool], None] | None = None,
         on_drained: Callable[[], None] | None = None,
+        on_note: Callable[[NodeId, bytes], None] | None = None,
     ) -> None:
         """`on_peer(node, up)` is called when a connection with a node is made or lost, `on_drained()` when everything that
-        arrived together on one connection was handed to `on_message`."""
+        arrived together on one connection was handed to `on_message`, `on_note(node, note)` for what others `tell`."""
         if len(identity.cluster) != CLUSTER_BYTES:
             raise ValueError(f"a cluster id has {CLUSTER_BYTES} bytes, not {len(identity.cluster)}")
         self.identity = identity
@@ -61,6 +62,7 @@ class Network:
         self.oversize = 0
         """How many messages were dropped because no peer would accept a frame of that size."""
         self.drained = on_drained if on_drained is not None else _nothing
+        self.noted = on_note if on_note is not None else _not_noted
         self._on_peer = on_peer
         self._security = security
         self._encoder = Encoder()
@@ -147,6 +149,16 @@ class Network:
                 _log.error("a %s for node %s is larger than max_frame_bytes", type(message).__name__, node)
         if parts:
             connection.send(parts, len(messages))
+
+    def tell(self, node: NodeId, note: bytes) -> bool:
+        """Send bytes that are not Raft's business; whether they were sent. They may be lost like any message."""
+        size = frames.HEAD.size + len(note)
+        connection = self._open.get(node)
+        if connection is None or connection.blocked or size > self.settings.max_frame_bytes:
+            self.unsent += 1
+            return False
+        connection.send([frames.HEAD.pack(size - frames.LENGTH.size, frames.NOTE), note], 1)
+        return True
 
     def end_turn(self) -> None:
         """Everything of this turn was sent."""
@@ -244,3 +256,7 @@ class Network:
 
 def _nothing() -> None:
     pass
+
+
+def _not_noted(node: NodeId, note: bytes) -> None:
+    """Nobody here reads notes."""

@@ -32,9 +32,14 @@ class Peer:
         self.node = NodeId(node)
         self.heard: list[NodeMessage] = []
         self.changes: list[tuple[int, bool]] = []
+        self.notes: list[tuple[int, bytes]] = []
         identity = Identity(cluster, self.node, boot)
         self.network = Network(
-            identity, self.heard.append, settings, on_peer=lambda node, up: self.changes.append((node, up))
+            identity,
+            self.heard.append,
+            settings,
+            on_peer=lambda node, up: self.changes.append((node, up)),
+            on_note=lambda node, note: self.notes.append((node, note)),
         )
         self.address = ANYWHERE
 
@@ -248,6 +253,21 @@ def test_a_frame_that_nobody_would_accept_is_not_sent(caplog: pytest.LogCaptureF
         one.network.send(two.node, [beat(1, 2), append(1, 2, 2 << 20), beat(1, 2, 2)])
         await until(lambda: two.heard == [beat(1, 2), beat(1, 2, 2)], "the others arrived")
         assert one.network.oversize == 1
+        await one.network.close()
+        await two.network.close()
+
+    run(main())
+
+
+def test_notes_come_from_the_node_of_the_handshake() -> None:
+    async def main() -> None:
+        one, two = await pair()
+        assert one.network.tell(two.node, b"")
+        assert one.network.tell(two.node, b"x" * 200_000)
+        assert two.network.tell(one.node, b"hello")
+        await until(lambda: two.notes == [(1, b""), (1, b"x" * 200_000)] and one.notes == [(2, b"hello")], "all arrived")
+        assert not one.network.tell(NodeId(3), b"nobody"), "there is no such node"
+        assert not one.network.tell(two.node, bytes(one.network.settings.max_frame_bytes)), "nobody would accept that"
         await one.network.close()
         await two.network.close()
 
