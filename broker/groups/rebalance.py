@@ -51,6 +51,7 @@ class Rebalancer:
         """Answer whatever a member waits for with an error."""
         join_done, sync_done = member.join_done, member.sync_done
         member.join_done = member.sync_done = None
+        member.touch(self._desk.now)
         if join_done is not None:
             self._desk.answer(join_done, join_error(code))
         if sync_done is not None:

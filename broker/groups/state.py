@@ -59,9 +59,7 @@ class GroupsState:
 
     def save(self) -> bytes:
         """A snapshot. Replicas that have applied the same log save the same bytes."""
-        groups = [
-            [name, *_pack_entry(entry)] for name, entry in sorted(self.groups.items())
-        ]
+        groups = [[name, *_pack_entry(entry)] for name, entry in sorted(self.groups.items())]
         return _SNAPSHOT_VERSION + zlib.compress(to_json(groups), 3)
 
     def load(self, offset: Offset, state: bytes) -> None:
