@@ -49,8 +49,6 @@ class Admin:
                 "protocol_data": group.protocol if stable else "",
                 "members": _members(group, stable=stable),
             }
-        if group is not None:
-            desk.settle(group)
         desk.answer(done, response)
 
     def delete(self, group_id: str, done: Done) -> None:

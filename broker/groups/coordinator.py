@@ -1,7 +1,7 @@
 """The coordinator of the groups of one `@groups` partition, without I/O: the door through which everything comes in.
 
-Time is handed in, effects are taken out (`take`), and requests are answered through effects too, so that an answer may lead to
-the next request at once. It serves while its replica leads and the state has everything that was committed before.
+Time is handed in, effects are taken out (`take`), and requests are answered through effects too, so that an answer may
+lead to the next request at once. It serves while its replica leads and the state has everything that was committed before.
 """
 
 from __future__ import annotations
@@ -33,11 +33,14 @@ def partition_of(group_id: str, partitions: int) -> int:
 
 
 class Standing(Enum):
-    """Whether requests are served here, and what they are told if not."""
+    """Whether requests are served here."""
 
-    AWAY = Code.NOT_COORDINATOR
-    LOADING = Code.COORDINATOR_LOAD_IN_PROGRESS
-    SERVING = Code.NONE
+    AWAY = "away"
+    LOADING = "loading"
+    SERVING = "serving"
+
+
+_TOLD = {Standing.AWAY: Code.NOT_COORDINATOR, Standing.LOADING: Code.COORDINATOR_LOAD_IN_PROGRESS}
 
 
 class Coordinator:
@@ -65,8 +68,9 @@ class Coordinator:
         self.standing = Standing.SERVING
         desk = self._desk
         desk.now = now
-        for name in list(desk.state.groups):
-            desk.settle(desk.make(name))
+        for name in desk.state.groups:
+            desk.make(name)
+        desk.settle()
 
     def deposed(self) -> None:
         """The replica does not lead any more. Whoever waits is sent away."""
@@ -89,10 +93,11 @@ class Coordinator:
         desk.advance(now)
         while (group := desk.due()) is not None:
             self._rebalancer.expire(group)
-            desk.settle(group)
+        desk.settle()
 
     def next_deadline(self) -> Millis:
         """When `tick` is to be called next."""
+        self._desk.settle()
         return self._desk.next_deadline()
 
     def applied(self, now: Millis) -> None:
@@ -102,6 +107,7 @@ class Coordinator:
 
     def take(self) -> Effects:
         """What is to be done now. Whoever takes it does all of it."""
+        self._desk.settle()
         effects, self._desk.effects = self._desk.effects, Effects()
         return effects
 
@@ -184,6 +190,6 @@ class Coordinator:
     def _refusal(self, now: Millis, group_id: str, *, named: bool = False) -> Code:
         self._desk.advance(now)
         if self.standing is not Standing.SERVING:
-            return self.standing.value
+            return _TOLD[self.standing]
         # Kafka lets consumers that never join commit to the group without a name.
         return Code.INVALID_GROUP_ID if named and not group_id else Code.NONE

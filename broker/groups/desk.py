@@ -1,4 +1,4 @@
-"""What all parts of a coordinator share: the groups at hand, the time, the timers, and the effects that are being collected."""
+"""What all parts of a coordinator share: the groups at hand, the time, the timers, and the effects that were collected."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ class Desk:
         self._ripe: list[tuple[Offset, int]] = []
         """Effects that are done in the log, and wait for the state to come that far."""
         self._timers: list[tuple[Millis, str]] = []
+        self._touched: set[str] = set()
+        """Groups that have been looked at since `settle`, in whatever way."""
 
     def answer(self, done: Done, response: Response) -> None:
         self.effects.answers.append(Answer(done, response))
@@ -82,9 +84,8 @@ class Desk:
         group, then = self.open.pop(number)
         if group is not None:
             group.appends -= 1
+            self._touched.add(group.name)
         then(code)
-        if group is not None:
-            self.settle(group)
 
     def abandon(self, failure: Failure) -> None:
         """Nothing that is open will be heard of any more. What follows from that may still answer, but not append."""
@@ -97,18 +98,17 @@ class Desk:
         self.open.clear()
         self._ripe.clear()
         self._timers.clear()
+        self._touched.clear()
         self.effects.appends.clear()
         self.effects.confirms.clear()
 
     def find(self, name: str) -> Group | None:
         """A group, if it exists."""
-        group = self.groups.get(name)
-        if group is None and name in self.state.groups:
-            group = self.make(name)
-        return group
+        return self.make(name) if name in self.groups or name in self.state.groups else None
 
     def make(self, name: str) -> Group:
-        """A group, even if it has to be founded. Whoever calls this calls `settle` at the end."""
+        """A group, even if it has to be founded."""
+        self._touched.add(name)
         group = self.groups.get(name)
         if group is None:
             group = self.groups[name] = Group(name)
@@ -117,10 +117,14 @@ class Desk:
                 group.recall(info, self.now)
         return group
 
-    def settle(self, group: Group) -> None:
-        """Set the group's timer; or let go of it, when the log alone says everything there is to say about it."""
-        if self.groups.get(group.name) is not group:
-            return
+    def settle(self) -> None:
+        """Set the timers of groups that were looked at; let go of those about which the log says all there is to say."""
+        touched, self._touched = self._touched, set()
+        for name in touched:
+            if name in self.groups:
+                self._settle(self.groups[name])
+
+    def _settle(self, group: Group) -> None:
         if group.phase is Phase.EMPTY and not group.pending and not group.appends:
             info = self.state.info(group.name)
             if info is None or (not info.members and info.generation == group.generation):
@@ -139,6 +143,7 @@ class Desk:
             group = self.groups.get(name)
             if group is not None and group.scheduled == at:
                 group.scheduled = FAR
+                self._touched.add(name)
                 return group
         return None
 

@@ -1,4 +1,4 @@
-"""A group as its coordinator sees it while it leads: members, their sessions and what they wait for. None of it is replicated.
+"""A group as its coordinator sees it while it leads: members, their sessions and what they wait for. Not replicated.
 
 State and small questions about it; `rebalance` and the others decide.
 """
@@ -71,7 +71,7 @@ class Member:
         self.expires = Millis(now + self.session_timeout_ms)
 
     def deadline(self) -> Millis:
-        """When its session ends. A client that waits for us sends no heartbeats; a new one must not wait for ever, though."""
+        """When its session ends. A client that waits for us sends no heartbeats; but a new one must not wait for ever."""
         waits = self.join_done is not None or self.sync_done is not None
         return FAR if waits and not self.is_new else self.expires
 

@@ -38,7 +38,7 @@ class Joining:
             self._newcomer(group, request, done)
         else:
             self._again(group, request, done)
-        return desk.settle(group)
+        return None
 
     def _refusal(self, group: Group, request: JoinRequest) -> Code:
         if group.phase is Phase.DEAD:

@@ -40,7 +40,7 @@ class Membership:
             self._await_assignment(group, member, request, done)
         else:
             desk.answer(done, sync_error(Code.REBALANCE_IN_PROGRESS))
-        return desk.settle(group)
+        return None
 
     def _await_assignment(self, group: Group, member: Member, request: SyncRequest, done: Done) -> None:
         self._rebalancer.dismiss(member, Code.REBALANCE_IN_PROGRESS)
@@ -83,7 +83,6 @@ class Membership:
             group.members[identity.member_id].touch(self._desk.now)
             if group.phase is Phase.PREPARING:
                 code = Code.REBALANCE_IN_PROGRESS
-            self._desk.settle(group)
         self._desk.answer(done, {"error_code": code})
 
     def leave(self, group_id: str, leavers: Sequence[Leaver], done: Done, *, batched: bool) -> None:
@@ -92,8 +91,6 @@ class Membership:
         for leaver in leavers:
             code = Code.UNKNOWN_MEMBER_ID if group is None else self._leave(group, leaver)
             members.append({**leaver._asdict(), "error_code": code})
-        if group is not None:
-            self._desk.settle(group)
         top = Code.NONE if batched or not members else members[0]["error_code"]
         self._desk.answer(done, {"error_code": top, "members": members})
 

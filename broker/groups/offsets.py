@@ -44,7 +44,7 @@ class Offsets:
             desk.append(group, changes, lambda code: desk.answer(done, self._committed(queues, code)))
         else:
             desk.answer(done, self._committed(queues, Code.NONE))
-        return desk.settle(group)
+        return None
 
     def _commit_refusal(self, group: Group | None, who: Identity) -> Code:
         simple = who.generation_id < 0 and not who.member_id
@@ -138,7 +138,7 @@ class Offsets:
             desk.append(group, changes, answer)
         else:
             answer(Code.NONE)
-        return desk.settle(group)
+        return None
 
     def forget_queue(self, queue: str) -> None:
         """A queue was deleted. Should the append be lost, the next call does it."""

@@ -103,7 +103,7 @@ def unpack_info(packed: list[Any], since_ms: int) -> GroupInfo:
         protocol,
         leader,
         assigned,
-        tuple(MemberInfo(*m[:-2], metadata=b64decode(m[-2]), assignment=b64decode(m[-1])) for m in members),
+        tuple(MemberInfo._make((*m[:6], b64decode(m[6]), b64decode(m[7]))) for m in members),
         since_ms,
     )
 

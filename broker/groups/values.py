@@ -31,7 +31,7 @@ class MemberInfo(NamedTuple):
 
 
 class GroupInfo(NamedTuple):
-    """One generation of a group. Without members the group is empty; `assigned` says whether the leader has divided the work."""
+    """One generation of a group. Without members the group is empty; `assigned`: its leader has divided the work."""
 
     generation: int
     protocol_type: str
