@@ -39,6 +39,8 @@ class ControlType(IntEnum):
 
     NOOP = 0x5100
     CONFIG = 0x5101
+    LOG_START = 0x5102
+    """The state machine's: records before an offset are deleted. Data to the core."""
 
 
 _TYPES: Final = {BatchKind.NOOP: ControlType.NOOP, BatchKind.CONFIG: ControlType.CONFIG}

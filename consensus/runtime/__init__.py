@@ -15,7 +15,7 @@ from quorate.consensus.runtime.errors import (
     Superseded,
     Uncertain,
 )
-from quorate.consensus.runtime.group import GroupStatus, StateMachine
+from quorate.consensus.runtime.group import GroupStatus, StateMachine, Watcher
 from quorate.consensus.runtime.loops import new_event_loop, tune_process
 from quorate.consensus.runtime.multiraft import MultiRaft, NodeConfig
 from quorate.consensus.runtime.proposals import Outcome, Proposed
@@ -38,6 +38,7 @@ __all__ = [
     "StateMachine",
     "Superseded",
     "Uncertain",
+    "Watcher",
     "new_event_loop",
     "next_boot",
     "tune_process",

@@ -30,7 +30,7 @@ from quorate.consensus.core import (
     Role,
     RoleChange,
 )
-from quorate.consensus.core.types import node_of
+from quorate.consensus.core.types import NO_REPLICA, node_of
 from quorate.consensus.runtime.applying import Applier, pack_state
 from quorate.consensus.runtime.counters import Counters
 from quorate.consensus.runtime.errors import (
@@ -109,6 +109,7 @@ class Driver:
         self.node.remove(group.raft.group)
         del self.groups[group.raft.group]
         self._lay_off(group, ReplicaStopped("the replica was removed from its node"))
+        self._tell_watcher(group, RoleChange(Role.STOPPED, group.raft.term, NO_REPLICA))
         group.writes.clear()
 
     def close(self) -> None:
@@ -120,6 +121,7 @@ class Driver:
             self._timer = None
         for group in self.groups.values():
             self._lay_off(group, ReplicaStopped("the node is shutting down"))
+            self._tell_watcher(group, RoleChange(Role.STOPPED, group.raft.term, NO_REPLICA))
 
     # Inputs.
 
@@ -226,6 +228,8 @@ class Driver:
                 self._send(effects.send_after_sync)
         if effects.commit is not None and group.proposals.placed:
             self._decide(group, effects.commit)
+        if effects.commit is not None and group.watcher is not None:
+            group.watcher.committed(effects.commit)
         if effects.reads:
             for read, offset in effects.reads:
                 self._applier.read(group, offset, group.reads.pop(read))
@@ -267,6 +271,10 @@ class Driver:
         if write.after:
             self._send(write.after)
         group.raft.persisted(write.persist.token)
+        if group.proposals.local and group.leads:
+            for proposal in group.proposals.stored(group.raft, group.raft.log.stable):
+                if proposal.on_local is not None:
+                    proposal.on_local(proposal.proposed())
         if not self._scheduled:
             self.wake()
 
@@ -296,10 +304,15 @@ class Driver:
             if group.proposals.placed and group.uncertain is None:
                 patience = self._settings.uncertain_ms / 1000
                 group.uncertain = self._loop.call_later(patience, self._give_up, group)
+        self._tell_watcher(group, change)
         watchers, group.watchers = group.watchers, []
         for watcher in watchers:
             if not watcher.done():
                 watcher.set_result(None)
+
+    def _tell_watcher(self, group: Group, change: RoleChange) -> None:
+        if group.watcher is not None:
+            group.watcher.role_changed(change, group.raft.term_start)
 
     def _take_up(self, group: Group) -> None:
         """Lead: log time goes on from the latest stamp in the log, which may not all be on disk yet."""

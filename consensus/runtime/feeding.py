@@ -46,8 +46,10 @@ class Feeder:
                 try:
                     self._place(group, proposal)
                 except OperationFailed as error:
-                    self._counters.failed += 1
-                    proposal.done(error)
+                    # What stands behind it must not overtake it: a producer's later batches would leave a gap.
+                    for refused in (proposal, *proposals.drop_queue()):
+                        self._counters.failed += 1
+                        refused.done(error)
             if proposals.queue:
                 self._hungry[key] = group
 

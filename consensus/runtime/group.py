@@ -22,6 +22,7 @@ from quorate.consensus.core import (
     Raft,
     ReplicaId,
     Role,
+    RoleChange,
     Snapshot,
     Term,
     node_of,
@@ -42,6 +43,16 @@ class StateMachine(Protocol):
 
     def load(self, offset: Offset, state: bytes) -> None:
         """Start over from a state that reaches up to `offset`."""
+
+
+class Watcher(Protocol):
+    """Who wants to know at once where a replica stands. Called on the loop's thread, in the middle of a turn: be quick."""
+
+    def committed(self, commit: Offset) -> None:
+        """The commit offset rose. Proposers were told already; `apply` comes when it is durable here too."""
+
+    def role_changed(self, change: RoleChange, term_start: Offset) -> None:
+        """Role, term or leader changed. A leader's term begins with its no-op at `term_start`."""
 
 
 class Write(NamedTuple):
@@ -93,17 +104,25 @@ class Group:
         "turn_bytes",
         "uncertain",
         "waiting_reads",
+        "watcher",
         "watchers",
         "writes",
         "written",
     )
 
     def __init__(
-        self, raft: Raft, store: LogStore, machine: StateMachine | None, applied: Offset, clock: HybridClock
+        self,
+        raft: Raft,
+        store: LogStore,
+        machine: StateMachine | None,
+        applied: Offset,
+        clock: HybridClock,
+        watcher: Watcher | None = None,
     ) -> None:
         self.raft = raft
         self.store = store
         self.machine = machine
+        self.watcher = watcher
         self.proposals = Proposals()
         self.clock = clock
         """Stamps what this replica appends while it leads."""

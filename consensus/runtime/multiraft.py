@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self, TypeVar, TypeVarTuple
 
 from quorate.consensus.clock.hybrid import HybridClock
 from quorate.consensus.clock.kernel import SystemTime, TimeSource
@@ -26,14 +26,15 @@ from quorate.consensus.core import (
     RaftSettings,
     Refused,
     ReplicaId,
+    Term,
 )
 from quorate.consensus.core.types import Batch, Randomness
 from quorate.consensus.runtime.applying import pack_state, unpack_state
 from quorate.consensus.runtime.counters import Counters
 from quorate.consensus.runtime.driver import Driver, OnStopped
 from quorate.consensus.runtime.errors import NoSuchGroup, OperationFailed, ReplicaStopped, translate
-from quorate.consensus.runtime.group import Group, GroupStatus, StateMachine
-from quorate.consensus.runtime.proposals import Done, Proposal, Proposed
+from quorate.consensus.runtime.group import Group, GroupStatus, StateMachine, Watcher
+from quorate.consensus.runtime.proposals import Done, OnLocal, Proposal, Proposed
 from quorate.consensus.runtime.settings import RuntimeSettings
 from quorate.consensus.runtime.stamping import Writable
 from quorate.consensus.storage.api import LogStore
@@ -41,8 +42,10 @@ from quorate.consensus.storage.writer import WriterPool
 from quorate.consensus.transport import Address, Identity, Network, Security, TransportSettings
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 _LOOK_AGAIN_S = 0.005
+_EVERYTHING = 1 << 62
 _TRANSFERS_AT_ONCE = 32
 """Each costs a synced vote on other nodes."""
 
@@ -151,6 +154,7 @@ class MultiRaft:
         machine: StateMachine | None = None,
         settings: RaftSettings | None = None,
         clock_bound_ms: int | None = None,
+        watcher: Watcher | None = None,
     ) -> None:
         """Run a replica on its store, which from now on belongs to the runtime. Raises StorageError, ValueError.
 
@@ -164,7 +168,7 @@ class MultiRaft:
         applied, state = unpack_state(reached, data)
         if machine is not None and data:
             machine.load(applied, state)
-        driver.add(Group(raft, store, machine, applied, HybridClock(self._config.time, clock_bound_ms)))
+        driver.add(Group(raft, store, machine, applied, HybridClock(self._config.time, clock_bound_ms), watcher))
 
     async def remove_group(self, group: GroupId) -> None:
         """Stop a replica and close its store. What is on disk stays there."""
@@ -175,16 +179,18 @@ class MultiRaft:
 
     # Operations.
 
-    def submit(self, group: GroupId, data: Writable, count: int, done: Done) -> None:
+    def submit(self, group: GroupId, data: Writable, count: int, done: Done, on_local: OnLocal | None = None) -> None:
         """Propose a RecordBatch of `count` offsets; `done` is told the outcome, on the loop's thread.
 
         `data` is patched in place and must not be touched before that. Raises OperationFailed, and then nothing happened.
+        `on_local` is told, at most once and never after `done`, that this leader's own disk has the batch: no promise
+        that it stays, for those who ask for less than a commit. `done` still comes.
         """
         driver = self._driver
         found = driver.groups.get(group) if driver is not None else None
         if driver is None or found is None or self._closing:
             raise self._why_not(group)
-        driver.submit(found, Proposal(data, count, done))
+        driver.submit(found, Proposal(data, count, done, on_local))
 
     def drained(self) -> None:
         """Say that what was submitted together is all there: when little goes on, it is acted on at once."""
@@ -256,6 +262,40 @@ class MultiRaft:
         batches = found.raft.log.slice(first, max_bytes) or ()
         commit = found.raft.log.commit
         return tuple(batch for batch in batches if batch.last <= commit)
+
+    def read_committed(self, group: GroupId, offset: Offset, max_bytes: int) -> tuple[Offset, tuple[Batch, ...] | None]:
+        """The commit offset, and committed batches from the one that covers `offset` on, at least one if there is one.
+
+        None instead of batches: they are not in memory, and the store has them. Nothing is copied.
+        """
+        log = self._group(group).raft.log
+        commit, stable = log.commit, log.stable
+        if offset > commit:
+            return commit, ()
+        batches = log.slice(offset, max_bytes)
+        if batches is None:
+            if offset <= stable:
+                return commit, None
+            # Inside a batch that this disk does not have yet. All of those are in memory.
+            unstable = log.slice(Offset(stable + 1), _EVERYTHING) or ()
+            batches = _whole_within(tuple(batch for batch in unstable if batch.last >= offset), max_bytes)
+        if batches and batches[-1].last > commit:
+            batches = tuple(batch for batch in batches if batch.last <= commit)
+        return commit, batches
+
+    def in_reader(self, function: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
+        """Run something that reads a store, and blocks, on a reader thread."""
+        if self._readers is None or self._closing:
+            raise ReplicaStopped("the node is shutting down")
+        return asyncio.get_running_loop().run_in_executor(self._readers, function, *args)
+
+    def term_at(self, group: GroupId, offset: Offset) -> Term | None:
+        """The term of an offset; None where the log does not reach."""
+        return self._group(group).raft.log.terms.term_at(offset)
+
+    def term_runs(self, group: GroupId) -> list[tuple[Offset, Term]]:
+        """(first offset, term) of each run of equal terms above the log's start."""
+        return self._group(group).raft.log.terms.runs()
 
     def status(self, group: GroupId) -> GroupStatus:
         """How the replica of a group stands."""
@@ -341,6 +381,16 @@ class MultiRaft:
                 return
             driver.wake()
             await asyncio.sleep(_LOOK_AGAIN_S)
+
+
+def _whole_within(batches: tuple[Batch, ...], max_bytes: int) -> tuple[Batch, ...]:
+    """As many of these as fit, at least one."""
+    size = 0
+    for count, batch in enumerate(batches):
+        size += batch.size
+        if count and size > max_bytes:
+            return batches[:count]
+    return batches
 
 
 def _begin_transfer(group: Group, connected: Collection[NodeId]) -> bool:

@@ -25,17 +25,20 @@ class Proposed(NamedTuple):
 
 Outcome = Proposed | OperationFailed
 Done = Callable[[Outcome], None]
+OnLocal = Callable[[Proposed], None]
+"""Told that a batch is on this leader's own disk, which promises less than a commit: it may still be lost."""
 
 
 class Proposal:
-    """One batch on its way. The last four fields are set when it enters the core."""
+    """One batch on its way. `base`, `last`, `term` and `stamp` are set when it enters the core."""
 
-    __slots__ = ("base", "count", "data", "done", "last", "stamp", "term")
+    __slots__ = ("base", "count", "data", "done", "last", "on_local", "stamp", "term")
 
-    def __init__(self, data: Writable, count: int, done: Done) -> None:
+    def __init__(self, data: Writable, count: int, done: Done, on_local: OnLocal | None = None) -> None:
         self.data = data
         self.count = count
         self.done = done
+        self.on_local = on_local
         self.base: Offset = NO_OFFSET
         self.last: Offset = NO_OFFSET
         self.term: Term = NO_TERM
@@ -46,14 +49,16 @@ class Proposal:
 
 
 class Proposals:
-    """The proposals of one replica. Invariant: `placed` is in the order of offsets; `queued_bytes` counts `queue`."""
+    """The proposals of one replica. Invariant: `placed` is in the order of offsets; `queued_bytes` counts `queue`;
+    `local` are those of `placed`, in order, whose proposers want to know when they are on this disk."""
 
-    __slots__ = ("placed", "queue", "queued_bytes")
+    __slots__ = ("local", "placed", "queue", "queued_bytes")
 
     def __init__(self) -> None:
         self.queue: deque[Proposal] = deque()
         self.queued_bytes = 0
         self.placed: deque[Proposal] = deque()
+        self.local: deque[Proposal] = deque()
 
     def enqueue(self, proposal: Proposal) -> None:
         self.queue.append(proposal)
@@ -67,6 +72,17 @@ class Proposals:
     def place(self, proposal: Proposal) -> None:
         """It is in the core's log, above everything else that is placed."""
         self.placed.append(proposal)
+        if proposal.on_local is not None:
+            self.local.append(proposal)
+
+    def stored(self, raft: Raft, stable: Offset) -> list[Proposal]:
+        """Those that this leader's disk now has, that were not decided before, and whose proposers want to know."""
+        local, stored = self.local, list[Proposal]()
+        while local and local[0].last <= stable:
+            proposal = local.popleft()
+            if proposal.on_local is not None and proposal.term == raft.term:
+                stored.append(proposal)
+        return stored
 
     def committed(self, raft: Raft, commit: Offset) -> list[tuple[Proposal, Outcome]]:
         """The verdict on everything up to `commit`: it stands if its offset still has its term."""
@@ -74,6 +90,7 @@ class Proposals:
         terms = raft.log.terms
         while placed and placed[0].last <= commit:
             proposal = placed.popleft()
+            proposal.on_local = None
             term = terms.term_at(proposal.last)
             if term == proposal.term:
                 verdicts.append((proposal, proposal.proposed()))
@@ -89,6 +106,7 @@ class Proposals:
         placed, gone = self.placed, list[Proposal]()
         # Truncation takes the end of the log, so whatever is gone is at the end.
         while placed and raft.log.terms.term_at(placed[-1].last) != placed[-1].term:
+            placed[-1].on_local = None
             gone.append(placed.pop())
         return gone
 
@@ -103,4 +121,5 @@ class Proposals:
         """Everything in the core that was not decided."""
         dropped = list(self.placed)
         self.placed.clear()
+        self.local.clear()
         return dropped

@@ -118,8 +118,12 @@ class Cluster:
             if store is None:
                 store = self.stores[node, group] = KeepOpen(self._make_store(node, group, members))  # type: ignore[assignment]
             assert store is not None
-            await runtime.add_group(group, replica_id(node), store, self._make_machine(node, group))
+            await self.join(runtime, node, group, store)
         return runtime
+
+    async def join(self, runtime: MultiRaft, node: NodeId, group: GroupId, store: LogStore) -> None:
+        """Run a node's replica of a group."""
+        await runtime.add_group(group, replica_id(node), store, self._make_machine(node, group))
 
     async def stop(self, node: NodeId) -> None:
         """Stop a node cleanly."""

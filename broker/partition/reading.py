@@ -1,0 +1,195 @@
+"""Reading a partition: committed batches and nothing else, and only on a leader that knows how far the commit is.
+
+From memory where they are, without copies; else from the store, on the reader threads.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar, TypeVarTuple
+
+from quorate.broker.partition.state import PartitionState
+from quorate.broker.partition.values import Code, EpochEnd, Fetched, KafkaFailure, ListedOffset, failure_of
+from quorate.broker.partition.waiting import Waiting
+from quorate.consensus.batch.control import encode_control
+from quorate.consensus.batch.header import last_offset, max_timestamp
+from quorate.consensus.core import BatchKind, GroupId, Millis, Offset
+from quorate.consensus.core.types import NO_OFFSET, NO_TERM, Buffer, Term
+from quorate.consensus.runtime import MultiRaft, OperationFailed
+from quorate.consensus.storage.api import LogStore, StorageError
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+"""Questions for an offset that are no times."""
+_NOTHING = ListedOffset(-1, -1, -1)
+_SOME_BYTES = 1 << 62
+
+
+class Reading:
+    """The reading half of `Partition`. Invariant: reads are served only while it leads and `_commit >= _term_start`, so the
+    high watermark never goes back for a client that goes from leader to leader."""
+
+    def __init__(self, runtime: MultiRaft, group: GroupId, store: LogStore) -> None:
+        self._runtime = runtime
+        self._group = group
+        self._store = store
+        self.state = PartitionState()
+        self.leads = False
+        self.term: Term = NO_TERM
+        self._term_start: Offset = NO_OFFSET
+        self._commit: Offset = NO_OFFSET
+        self._applied: Offset = NO_OFFSET
+        self._stopped = False
+        self._pollers = Waiting()
+        self._appliers = Waiting()
+
+    @property
+    def log_start(self) -> int:
+        """The first offset that clients may read."""
+        return self.state.log_start
+
+    @property
+    def high_watermark(self) -> int:
+        """The first offset that is not committed, as far as is known here."""
+        return self._commit + 1
+
+    def _not_leading(self) -> KafkaFailure:
+        return KafkaFailure(Code.NOT_LEADER_OR_FOLLOWER, "this replica does not lead")
+
+    def _require_current(self, epoch: int) -> None:
+        """Raise KafkaFailure unless this leader may serve a client that believes in `epoch` (-1: in none)."""
+        if not self.leads or self._commit < self._term_start:
+            raise self._not_leading()
+        if epoch not in (-1, self.term):
+            if epoch < self.term:
+                raise KafkaFailure(Code.FENCED_LEADER_EPOCH, f"epoch {epoch} is over, this is {self.term}")
+            raise KafkaFailure(Code.UNKNOWN_LEADER_EPOCH, f"epoch {epoch} is not known here, this is {self.term}")
+
+    # Batches.
+
+    def fetch(self, offset: int, max_bytes: int, epoch: int = -1, at_least_one: bool = True) -> Fetched | Awaitable[Fetched]:
+        """Committed batches from the one that holds `offset` on, as stored, control batches too: clients skip those.
+
+        Up to `max_bytes`; with `at_least_one` the first comes whatever its size. Never waits for new ones: see `wait`.
+        """
+        self._require_current(epoch)
+        start = self.state.log_start
+        try:
+            commit, batches = self._runtime.read_committed(self._group, Offset(offset), max_bytes)
+        except OperationFailed as error:
+            raise failure_of(error) from error
+        if not start <= offset <= commit + 1:
+            raise KafkaFailure(Code.OFFSET_OUT_OF_RANGE, f"{offset} is not in {start}..{commit + 1}")
+        if batches is None:
+            return self._fetch_stored(Offset(offset), max_bytes, commit, at_least_one)
+        if not batches:
+            return Fetched((), 0, offset, commit + 1, start)
+        records = [batch.data if batch.kind is BatchKind.DATA else encode_control(batch) for batch in batches]
+        return self._fetched(records, offset, batches[-1].last + 1, commit, max_bytes, at_least_one)
+
+    async def _fetch_stored(self, offset: Offset, max_bytes: int, commit: Offset, at_least_one: bool) -> Fetched:
+        records = await self._read(self._store.fetch, offset, max_bytes, commit)
+        if not records or offset < self.state.log_start:
+            # It was deleted meanwhile.
+            raise KafkaFailure(Code.OFFSET_OUT_OF_RANGE, f"{offset} is not in the log any more")
+        following = last_offset(records[-1]) + 1
+        return self._fetched(list[Buffer](records), offset, following, commit, max_bytes, at_least_one)
+
+    def _fetched(
+        self, records: list[Buffer], offset: int, following: int, commit: Offset, max_bytes: int, at_least_one: bool
+    ) -> Fetched:
+        if not at_least_one and len(records[0]) > max_bytes:
+            return Fetched((), 0, offset, commit + 1, self.state.log_start)
+        return Fetched(records, sum(map(len, records)), following, commit + 1, self.state.log_start)
+
+    async def _read(self, function: Callable[[*Ts], T], *args: *Ts) -> T:
+        """Ask the store. Raises KafkaFailure."""
+        try:
+            return await self._runtime.in_reader(function, *args)
+        except StorageError as error:
+            _log.error("group %s: a read failed: %s", self._group, error)
+            raise KafkaFailure(Code.KAFKA_STORAGE_ERROR, str(error)) from error
+        except OperationFailed as error:
+            raise failure_of(error) from error
+
+    def wait(self, offset: int, wake: Callable[[], None]) -> Callable[[], None]:
+        """Call `wake` once, in a later step of the loop, when `offset` is committed or this replica does not lead.
+
+        The result takes the wish back; after `wake` it does nothing.
+        """
+        cancel = self._pollers.add(offset, wake)
+        if not self.leads:
+            self._pollers.all()
+        elif offset <= self._commit:
+            self._pollers.reached(self._commit)
+        return cancel
+
+    # Offsets.
+
+    def list_offset(
+        self, timestamp: int, epoch: int = -1, committed_only: bool = True
+    ) -> ListedOffset | Awaitable[ListedOffset]:
+        """The first offset whose log-append time is at or after `timestamp`: all records of a batch have the same, so it is
+        a batch's first. Or the log's end, start, or the offset with the latest time. There are no transactions, so
+        `committed_only` changes nothing."""
+        self._require_current(epoch)
+        if timestamp == LATEST:
+            return ListedOffset(self.high_watermark, -1, self.term)
+        if timestamp == EARLIEST:
+            return ListedOffset(self.log_start, -1, self._epoch_of(self.log_start))
+        if timestamp == MAX_TIMESTAMP:
+            return self._find(self.state.stamp) if self.state.data_end > self.log_start else _NOTHING
+        if timestamp < 0:
+            return _NOTHING
+        return self._find(timestamp)
+
+    async def _find(self, timestamp: int) -> ListedOffset:
+        found = await self._read(self._store.find_time, Millis(timestamp))
+        if found is None or found[0] > self._commit:
+            found = self._find_unstored(timestamp)
+        if found is None:
+            return _NOTHING
+        # Log time never falls, so everything after a deleted batch is at least as late.
+        offset = max(found[0], self.log_start)
+        return ListedOffset(offset, found[1], self._epoch_of(offset))
+
+    def _find_unstored(self, timestamp: int) -> tuple[Offset, Millis] | None:
+        """Among what is committed and not on this disk yet."""
+        try:
+            stable = Offset(self._runtime.status(self._group).stable + 1)
+            _, batches = self._runtime.read_committed(self._group, stable, _SOME_BYTES)
+        except OperationFailed as error:
+            raise failure_of(error) from error
+        for batch in batches or ():
+            if batch.kind is BatchKind.DATA and max_timestamp(batch.data) >= timestamp:
+                return batch.base, Millis(max_timestamp(batch.data))
+        return None
+
+    def _epoch_of(self, offset: int) -> int:
+        try:
+            term = self._runtime.term_at(self._group, Offset(offset))
+        except OperationFailed as error:
+            raise failure_of(error) from error
+        return self.term if term is None else term
+
+    def end_of_epoch(self, epoch: int, current_epoch: int = -1) -> EpochEnd:
+        """Where an epoch ended: for a consumer that wants to know whether what it read is still the log."""
+        self._require_current(current_epoch)
+        if not 0 <= epoch <= self.term:
+            return EpochEnd(-1, -1)
+        try:
+            runs = self._runtime.term_runs(self._group)
+        except OperationFailed as error:
+            raise failure_of(error) from error
+        found, end = -1, self.high_watermark
+        for first, term in runs:
+            if term > epoch:
+                end = first
+                break
+            found = term
+        # Everything of that epoch and before it is deleted: it ended where the log begins now.
+        return EpochEnd(found if found >= 0 else epoch, end)

@@ -1,0 +1,147 @@
+"""A partition's replicated state: where its log begins for clients, and what its idempotent producers appended last.
+
+Rebuilt by applying the headers of committed batches; equal on all replicas that have applied the same log. No I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import Final, NamedTuple
+
+from quorate.consensus.batch.control import ControlType, build_control, read_control
+from quorate.consensus.batch.header import CONTROL
+from quorate.consensus.core import Batch, BatchKind
+from quorate.consensus.core.types import Buffer
+
+KEPT: Final = 5
+"""Batches remembered per producer: clients have at most so many in flight."""
+SEQUENCE_MASK: Final = 0x7FFF_FFFF
+
+_HEADER: Final = Struct(">21xhi8xqqhi")
+"""attributes, last offset delta, maxTimestamp, producer id, epoch, first sequence."""
+_OFFSET: Final = Struct(">q")
+_STATE: Final = Struct(">bqqqi")
+_PRODUCER: Final = Struct(">qhqb")
+_KEPT: Final = Struct(">iiqq")
+_VERSION: Final = 1
+
+
+class Kept(NamedTuple):
+    """A batch that a producer appended."""
+
+    first: int
+    last: int
+    base: int
+    stamp: int
+
+
+class Producer:
+    """What is remembered of one producer. Invariant: 1 to `KEPT` batches, oldest first, all of `epoch`."""
+
+    __slots__ = ("batches", "epoch", "stamp")
+
+    def __init__(self, epoch: int, stamp: int, batches: list[Kept]) -> None:
+        self.epoch = epoch
+        self.stamp = stamp
+        self.batches = batches
+
+
+def last_sequence(first: int, last_delta: int) -> int:
+    """The sequence of a batch's last record: after 2^31-1 comes 0."""
+    return (first + last_delta) & SEQUENCE_MASK
+
+
+def log_start_batch(offset: int) -> bytearray:
+    """The control batch that moves the log's start."""
+    return bytearray(build_control(0, 0, ControlType.LOG_START, _OFFSET.pack(offset)))
+
+
+class PartitionState:
+    """Invariant: `producers` is in the order of their last appends, and log time never falls, so the oldest are first."""
+
+    __slots__ = ("data_end", "log_start", "producers", "stamp")
+
+    def __init__(self) -> None:
+        self.log_start = 0
+        """The first offset that clients may read."""
+        self.data_end = 0
+        """The offset after the last batch of records: there is nothing for clients between it and the log's end."""
+        self.stamp = -1
+        """The log time of the last batch that has one."""
+        self.producers: dict[int, Producer] = {}
+
+    def apply(self, batches: Sequence[Batch], expiry_ms: int) -> list[tuple[int, int]]:
+        """Take committed batches in. Returns (producer, base) of those that an idempotent producer appended."""
+        unpack, data_kind, appended = _HEADER.unpack_from, BatchKind.DATA, list[tuple[int, int]]()
+        for base, last, _, kind, data in batches:
+            if kind is not data_kind:
+                continue
+            attributes, last_delta, stamp, producer, epoch, first = unpack(data)
+            self.stamp = stamp
+            if self.producers:
+                # Batch by batch: how many are handed over at once differs between replicas.
+                self._expire(stamp - expiry_ms)
+            if attributes & CONTROL:
+                self._control(base, data)
+            else:
+                self.data_end = last + 1
+                if producer >= 0:
+                    self._remember(producer, epoch, Kept(first, last_sequence(first, last_delta), base, stamp))
+                    appended.append((producer, base))
+        return appended
+
+    def _control(self, base: int, data: Buffer) -> None:
+        control, value = read_control(data)
+        if control == ControlType.LOG_START:
+            # Never above the batch that says so, whatever it says.
+            self.log_start = max(self.log_start, min(_OFFSET.unpack(value)[0], base))
+
+    def _remember(self, producer: int, epoch: int, kept: Kept) -> None:
+        known = self.producers.pop(producer, None)
+        if known is None or epoch != known.epoch:
+            known = Producer(epoch, kept.stamp, [kept])
+        else:
+            known.stamp = kept.stamp
+            known.batches.append(kept)
+            if len(known.batches) > KEPT:
+                del known.batches[0]
+        self.producers[producer] = known
+
+    def _expire(self, before: int) -> None:
+        """Forget producers whose last append is older. By log time, so that all replicas forget the same ones."""
+        producers = self.producers
+        while producers:
+            oldest = next(iter(producers))
+            if producers[oldest].stamp >= before:
+                return
+            del producers[oldest]
+
+    def save(self) -> bytes:
+        """Everything, in bytes."""
+        parts = [_STATE.pack(_VERSION, self.log_start, self.data_end, self.stamp, len(self.producers))]
+        for number, producer in self.producers.items():
+            parts.append(_PRODUCER.pack(number, producer.epoch, producer.stamp, len(producer.batches)))
+            parts += [_KEPT.pack(*kept) for kept in producer.batches]
+        return b"".join(parts)
+
+    @classmethod
+    def load(cls, data: bytes) -> PartitionState:
+        """The inverse; nothing at all is the state of an empty log. Raises ValueError for what `save` did not write."""
+        state = cls()
+        if not data:
+            return state
+        if data[0] != _VERSION:
+            raise ValueError(f"a partition's state of version {data[0]}; only {_VERSION} is known")
+        _, state.log_start, state.data_end, state.stamp, count = _STATE.unpack_from(data)
+        at = _STATE.size
+        for _ in range(count):
+            number, epoch, stamp, kept = _PRODUCER.unpack_from(data, at)
+            at += _PRODUCER.size
+            end = at + kept * _KEPT.size
+            batches = [Kept._make(fields) for fields in _KEPT.iter_unpack(data[at:end])]
+            state.producers[number] = Producer(epoch, stamp, batches)
+            at = end
+        if at != len(data):
+            raise ValueError(f"a partition's state has {len(data)} bytes, and {at} are accounted for")
+        return state

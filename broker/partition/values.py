@@ -1,0 +1,127 @@
+"""What a partition answers, and the one error that it raises, in Kafka's terms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from quorate.consensus.batch.errors import BadBatch, Reason
+from quorate.consensus.core.types import Buffer
+from quorate.consensus.runtime import (
+    BadInput,
+    Busy,
+    NoRoom,
+    NoSuchGroup,
+    NotLeading,
+    OperationFailed,
+    ReplicaStopped,
+    Superseded,
+    Uncertain,
+)
+from quorate.consensus.runtime.errors import UncertainClock
+
+
+class Code(IntEnum):
+    """Those of Kafka's error codes that a partition uses."""
+
+    OFFSET_OUT_OF_RANGE = 1
+    CORRUPT_MESSAGE = 2
+    NOT_LEADER_OR_FOLLOWER = 6
+    MESSAGE_TOO_LARGE = 10
+    NOT_ENOUGH_REPLICAS = 19
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
+    INVALID_TIMESTAMP = 32
+    UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
+    OUT_OF_ORDER_SEQUENCE_NUMBER = 45
+    INVALID_PRODUCER_EPOCH = 47
+    INVALID_TXN_STATE = 48
+    KAFKA_STORAGE_ERROR = 56
+    FENCED_LEADER_EPOCH = 74
+    UNKNOWN_LEADER_EPOCH = 75
+    UNSUPPORTED_COMPRESSION_TYPE = 76
+    INVALID_RECORD = 87
+
+
+class KafkaFailure(Exception):
+    """A refusal in Kafka's terms. `definite`: it has not happened and will not happen."""
+
+    def __init__(self, error: int, message: str = "", *, definite: bool = True) -> None:
+        super().__init__(error, message)
+        self.error = error
+        self.message = message
+        self.definite = definite
+
+    def __str__(self) -> str:
+        return f"error {int(self.error)}: {self.message}"
+
+
+class Appended(NamedTuple):
+    """Where a batch now stands. For a duplicate of an idempotent producer: where it stood already."""
+
+    base_offset: int
+    """-1 with acks=0: nobody waited to learn it."""
+    append_time: int
+    log_start: int
+    epoch: int = -1
+
+
+class Fetched(NamedTuple):
+    """Whole committed batches, and where the log ends."""
+
+    records: Sequence[Buffer]
+    """In order; the first may begin before the offset that was asked for. They are not copied, and must not be changed."""
+    size: int
+    next_offset: int
+    """Where to go on: after the last batch, or the offset that was asked for."""
+    high_watermark: int
+    log_start: int
+
+
+class ListedOffset(NamedTuple):
+    """An answer to a question for an offset; -1 everywhere if there is none."""
+
+    offset: int
+    timestamp: int
+    epoch: int
+
+
+class EpochEnd(NamedTuple):
+    """The largest epoch not above the one that was asked for, and the first offset after it; -1 twice if unknown."""
+
+    epoch: int
+    end_offset: int
+
+
+_CODES: Final[dict[type[OperationFailed], Code]] = {
+    NotLeading: Code.NOT_LEADER_OR_FOLLOWER,
+    Superseded: Code.NOT_LEADER_OR_FOLLOWER,
+    ReplicaStopped: Code.NOT_LEADER_OR_FOLLOWER,
+    NoSuchGroup: Code.NOT_LEADER_OR_FOLLOWER,
+    # Clients retry this one after a pause. Quota errors are not for producers.
+    Busy: Code.NOT_ENOUGH_REPLICAS,
+    UncertainClock: Code.NOT_ENOUGH_REPLICAS,
+    NoRoom: Code.KAFKA_STORAGE_ERROR,
+    Uncertain: Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    BadInput: Code.INVALID_RECORD,
+}
+_REASONS: Final[dict[Reason, Code]] = {
+    Reason.CRC: Code.CORRUPT_MESSAGE,
+    Reason.TRUNCATED: Code.CORRUPT_MESSAGE,
+    Reason.LENGTH: Code.CORRUPT_MESSAGE,
+    Reason.MAGIC: Code.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    Reason.COMPRESSION: Code.UNSUPPORTED_COMPRESSION_TYPE,
+    Reason.TIMESTAMP: Code.INVALID_TIMESTAMP,
+}
+"""Everything else that can be wrong with a batch is INVALID_RECORD."""
+
+
+def failure_of(error: OperationFailed) -> KafkaFailure:
+    """What the runtime says, as clients are told it."""
+    code = _CODES.get(type(error), Code.NOT_ENOUGH_REPLICAS if error.definite else Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+    return KafkaFailure(code, str(error), definite=error.definite)
+
+
+def refusal_of(error: BadBatch) -> KafkaFailure:
+    """Why a batch is not taken, as clients are told it."""
+    return KafkaFailure(_REASONS.get(error.reason, Code.INVALID_RECORD), str(error))
