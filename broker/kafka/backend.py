@@ -1,0 +1,305 @@
+"""What the listener needs of the node that it runs in: the seam between Kafka's protocol and everything behind it.
+
+Values only and one Protocol for each thing. Everything is called on the event loop's thread. What may take long is a
+coroutine or has a callback; what is usually there at once returns either the value or an awaitable of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple, Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+
+class KafkaFailure(Exception):
+    """A refusal in Kafka's terms. Raised, or handed to a callback, or one of several results."""
+
+    def __init__(self, error: int, message: str = "") -> None:
+        super().__init__(error, message)
+        self.error = error
+        """Kafka's error code."""
+        self.message = message
+        """For people. Only some answers can carry it."""
+
+    def __str__(self) -> str:
+        return f"error {int(self.error)}: {self.message}"
+
+
+# The cluster as every node sees it.
+
+
+class Broker(NamedTuple):
+    """A node, with the address that its Kafka listener tells clients."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """One partition as far as this node knows."""
+
+    index: int
+    leader: int
+    """The node that leads; -1: nobody, or not known here."""
+    epoch: int
+    """The leader's term; -1 if it is not known."""
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    """Those replicas whose nodes are alive."""
+
+
+class QueueView(NamedTuple):
+    """A queue, which Kafka's clients call a topic."""
+
+    name: str
+    id: bytes
+    """16 bytes; never used for another queue."""
+    internal: bool
+    partitions: Sequence[PartitionView]
+    """By index, from 0 on, without gaps."""
+    settings: Mapping[str, str]
+    """Only what was set for this queue."""
+
+
+# One partition, on the node that leads it.
+
+
+class Appended(NamedTuple):
+    """Where a batch now stands. For a duplicate of an idempotent producer: where it stood already."""
+
+    base_offset: int
+    append_time: int
+    """The log-append time in ms; -1 if the records keep the producer's times."""
+    log_start: int
+
+
+class Fetched(NamedTuple):
+    """Whole committed batches, and where the log ends."""
+
+    records: Sequence[Buffer]
+    """Batches in order; the first one may begin before the offset that was asked for. They are not copied."""
+    size: int
+    """Bytes in `records`."""
+    next_offset: int
+    """Where to go on reading: the offset after the last batch, or the offset that was asked for."""
+    high_watermark: int
+    """The first offset that is not committed."""
+    log_start: int
+
+
+class ListedOffset(NamedTuple):
+    """An answer to a question for an offset; -1 everywhere if there is none."""
+
+    offset: int
+    timestamp: int
+    epoch: int
+
+
+class EpochEnd(NamedTuple):
+    """The end of an epoch: the largest epoch not above the one that was asked for, and the first offset after it."""
+
+    epoch: int
+    end_offset: int
+
+
+class TimeSpec(IntEnum):
+    """Timestamps in a question for an offset that are not times."""
+
+    LATEST = -1
+    EARLIEST = -2
+    MAX_TIMESTAMP = -3
+
+
+AppendDone = Callable[[Appended | KafkaFailure], None]
+Cancel = Callable[[], None]
+
+
+class Partition(Protocol):
+    """The local replica of a partition. Everything but `wait` needs the leader, or fails with NOT_LEADER_OR_FOLLOWER."""
+
+    def append(self, data: memoryview, acks: int, done: AppendDone) -> None:
+        """Check and append exactly one batch. `data` is patched in place and belongs to the partition from now on.
+
+        `done` is called once, possibly before this returns. Raises KafkaFailure, and then `done` is not called. With
+        acks 1 or 0 it is called as soon as the leader has taken the batch.
+        """
+
+    def fetch(self, offset: int, max_bytes: int, epoch: int, at_least_one: bool) -> Fetched | Awaitable[Fetched]:
+        """Committed batches from `offset` on, up to `max_bytes`; with `at_least_one` the first one comes whatever its size.
+
+        `epoch` is the one that the client believes in, or -1. Raises KafkaFailure: OFFSET_OUT_OF_RANGE, FENCED_LEADER_EPOCH,
+        UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER.
+        """
+
+    def wait(self, offset: int, wake: Callable[[], None]) -> Cancel:
+        """Call `wake` once, when something at or after `offset` is committed, or when this replica no longer leads.
+
+        Never from within this call. The result takes the wish back; after `wake` it does nothing.
+        """
+
+    def list_offset(self, timestamp: int, epoch: int, committed_only: bool) -> ListedOffset | Awaitable[ListedOffset]:
+        """The first offset whose time is at or after `timestamp`, or what a TimeSpec says. Raises KafkaFailure."""
+
+    def end_of_epoch(self, epoch: int, current_epoch: int) -> EpochEnd:
+        """Where an epoch ended. Raises KafkaFailure."""
+
+    async def delete_before(self, offset: int) -> int:
+        """Move the log's start to `offset`, -1 for the high watermark; the new start. Raises KafkaFailure."""
+
+
+# Queues and their settings.
+
+
+class NewQueue(NamedTuple):
+    """A wish to create a queue."""
+
+    name: str
+    partitions: int
+    """-1: the cluster's default. The length of `assignments` if there are some."""
+    replication: int
+    """-1: the cluster's default, or that of `assignments`."""
+    assignments: tuple[tuple[int, ...], ...] | None
+    """The nodes of each partition, or None: the manager places them."""
+    settings: Mapping[str, str | None]
+
+
+class CreatedQueue(NamedTuple):
+    """What was, or would be, created."""
+
+    id: bytes
+    partitions: int
+    replication: int
+
+
+class ResourceKind(IntEnum):
+    """What settings belong to; Kafka's numbers."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+class SettingSource(IntEnum):
+    """Where a setting's value comes from; Kafka's numbers."""
+
+    TOPIC = 1
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+class SettingType(IntEnum):
+    """Kafka's numbers."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+class Setting(NamedTuple):
+    """One setting as it stands."""
+
+    name: str
+    value: str | None
+    source: SettingSource = SettingSource.DEFAULT
+    read_only: bool = False
+    sensitive: bool = False
+    type: SettingType = SettingType.STRING
+    documentation: str | None = None
+    default: str | None = None
+
+
+class AlterKind(IntEnum):
+    """What to do to a setting; Kafka's numbers."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class Alteration(NamedTuple):
+    """One change of a setting."""
+
+    name: str
+    kind: AlterKind
+    value: str | None
+
+
+class ProducerId(NamedTuple):
+    """Who an idempotent producer is."""
+
+    id: int
+    epoch: int
+
+
+class Backend(Protocol):
+    """The node behind a listener."""
+
+    @property
+    def cluster_id(self) -> str: ...
+
+    @property
+    def node_id(self) -> int: ...
+
+    @property
+    def controller_id(self) -> int:
+        """The node that clients send administrative requests to (any node takes them), or -1."""
+
+    def brokers(self) -> Sequence[Broker]:
+        """The nodes that clients may talk to."""
+
+    def queues(self) -> Sequence[QueueView]:
+        """All queues, internal ones too."""
+
+    def queue(self, name: str) -> QueueView | None: ...
+
+    def queue_by_id(self, id: bytes) -> QueueView | None: ...
+
+    def partition(self, name: str, index: int) -> Partition:
+        """The replica here. Raises KafkaFailure: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER."""
+
+    def drained(self) -> None:
+        """Everything that was read in one go has been appended."""
+
+    async def create_queues(
+        self, queues: Sequence[NewQueue], *, validate_only: bool, timeout_ms: int
+    ) -> Sequence[CreatedQueue | KafkaFailure]:
+        """One result for each. A queue that is created has leaders, or the time-out is over (REQUEST_TIMED_OUT)."""
+
+    async def delete_queues(self, names: Sequence[str], *, timeout_ms: int) -> Sequence[KafkaFailure | None]:
+        """One result for each."""
+
+    async def grow_queue(
+        self,
+        name: str,
+        partitions: int,
+        assignments: tuple[tuple[int, ...], ...] | None,
+        *,
+        validate_only: bool,
+        timeout_ms: int,
+    ) -> None:
+        """Raise the number of partitions; `assignments` are those of the new ones. Raises KafkaFailure."""
+
+    def describe_settings(self, kind: ResourceKind, name: str) -> Sequence[Setting]:
+        """Raises KafkaFailure. A broker's name is its id in decimal."""
+
+    async def alter_settings(
+        self, kind: ResourceKind, name: str, changes: Sequence[Alteration], *, validate_only: bool
+    ) -> None:
+        """All changes or none. Raises KafkaFailure."""
+
+    async def new_producer_id(self) -> ProducerId:
+        """An id that was never given out before. Raises KafkaFailure."""
+
+    def coordinator_node(self, group: str) -> int:
+        """The node that coordinates a group; -1 if there is none now."""

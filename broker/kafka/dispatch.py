@@ -1,0 +1,79 @@
+"""From a request to its handler: one table, and the versions that are served."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from quorate.broker.kafka.context import Call, Context, Later, Message
+from quorate.broker.kafka.handlers import configs, fetch, groups, metadata, offsets, produce, producers, topics, versions
+from quorate.broker.kafka.request import Request
+from quorate.broker.protocol.kafka.apis import SUPPORTED, Api
+from quorate.broker.protocol.kafka.codec import decode_request, encode_response
+from quorate.broker.protocol.kafka.errors import BadMessage
+
+Handler = Callable[[Context, Call, Message], Message | Later]
+
+_PRODUCE, _FETCH, _API_VERSIONS = int(Api.PRODUCE), int(Api.FETCH), int(Api.API_VERSIONS)
+
+HANDLERS: Mapping[int, Handler] = {
+    Api.METADATA: metadata.metadata,
+    Api.DESCRIBE_CLUSTER: metadata.describe_cluster,
+    Api.FIND_COORDINATOR: metadata.find_coordinator,
+    Api.LIST_OFFSETS: offsets.list_offsets,
+    Api.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
+    Api.DELETE_RECORDS: offsets.delete_records,
+    Api.CREATE_TOPICS: topics.create_topics,
+    Api.DELETE_TOPICS: topics.delete_topics,
+    Api.CREATE_PARTITIONS: topics.create_partitions,
+    Api.DESCRIBE_CONFIGS: configs.describe_configs,
+    Api.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
+    Api.INIT_PRODUCER_ID: producers.init_producer_id,
+    Api.JOIN_GROUP: groups.join_group,
+    Api.SYNC_GROUP: groups.sync_group,
+    Api.HEARTBEAT: groups.heartbeat,
+    Api.LEAVE_GROUP: groups.leave_group,
+    Api.OFFSET_COMMIT: groups.offset_commit,
+    Api.OFFSET_FETCH: groups.offset_fetch,
+    Api.OFFSET_DELETE: groups.offset_delete,
+    Api.DESCRIBE_GROUPS: groups.describe_groups,
+    Api.LIST_GROUPS: groups.list_groups,
+    Api.DELETE_GROUPS: groups.delete_groups,
+}
+SERVED = {int(api): SUPPORTED[api] for api in (Api.PRODUCE, Api.FETCH, Api.API_VERSIONS, *map(Api, HANDLERS))}
+"""What is advertised: the APIs that have a handler."""
+
+
+def dispatch(context: Context, request: Request) -> Later | None:
+    """Serve a request: it is completed now or later by itself, or by what is returned. Raises BadMessage."""
+    api, version = request.api, request.version
+    served = SERVED.get(api)
+    if served is None:
+        raise BadMessage(f"api {api} is not served")
+    if not served[0] <= version <= served[1]:
+        if api != _API_VERSIONS:
+            raise BadMessage(f"version {version} of api {api} is not served")
+        request.send(_too_new(request))
+        return None
+    if api == _PRODUCE:
+        produce.produce(context, request)
+        return None
+    if api == _FETCH:
+        fetch.fetch(context, request)
+        return None
+    message = decode_request(api, version, request.body)
+    if api == _API_VERSIONS:
+        request.reply(versions.api_versions(SERVED))
+        return None
+    call = Call(api, version, request.client_id or "", request.origin.host)
+    answer = HANDLERS[api](context, call, message)
+    if not isinstance(answer, dict):
+        return answer
+    request.reply(answer)
+    return None
+
+
+def _too_new(request: Request) -> tuple[bytes, bytes]:
+    """A client that is newer than we are learns what we know from an answer that every client can read."""
+    body = encode_response(_API_VERSIONS, 0, versions.unsupported_version(SERVED))
+    head = (len(body) + 4).to_bytes(4, "big") + request.correlation_id.to_bytes(4, "big", signed=True)
+    return head, body

@@ -1,0 +1,127 @@
+"""Produce: the hot path in. No task, no future, no copy of the records: decode, append, and answer from the callback."""
+
+from __future__ import annotations
+
+from quorate.broker.kafka.backend import Appended, KafkaFailure
+from quorate.broker.kafka.context import Context
+from quorate.broker.kafka.request import Request
+from quorate.broker.protocol.kafka.errors import Error
+from quorate.broker.protocol.kafka.produce import ProduceRequest, decode_produce, encode_produce_response
+
+_ACKS = (-1, 0, 1)
+_OLDEST_FORMAT = 3
+"""Versions before this carry record formats that are not kept any more."""
+
+Result = tuple[int, int, int, int, int, str | None, int, int]
+"""Index, error, base offset, append time, log start, message, leader, epoch."""
+
+
+def produce(context: Context, request: Request) -> None:
+    """Append what is there for each partition; the answer leaves when the last one is known."""
+    message = decode_produce(request.version, request.body)
+    job = _Job(context, request, message)
+    refusal = _refusal(request.version, message)
+    partition = context.backend.partition
+    for name, batches in message.topics:
+        for index, data in batches:
+            place = _Place(job, name, index)
+            try:
+                if refusal is not None:
+                    raise refusal
+                if not data:
+                    raise KafkaFailure(Error.INVALID_RECORD, "there must be exactly one batch")
+                partition(name, index).append(data, message.acks, place.done)
+            except KafkaFailure as failure:
+                place.done(failure)
+    job.settle(1)
+
+
+def _refusal(version: int, message: ProduceRequest) -> KafkaFailure | None:
+    """Why nothing of a request can be taken."""
+    if message.acks not in _ACKS:
+        return KafkaFailure(Error.INVALID_REQUIRED_ACKS, f"acks {message.acks} is none of -1, 0, 1")
+    if message.transactional_id is not None:
+        return KafkaFailure(Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported")
+    if version < _OLDEST_FORMAT:
+        return KafkaFailure(Error.UNSUPPORTED_FOR_MESSAGE_FORMAT, "only record batches of version 2 are kept")
+    return None
+
+
+class _Job:
+    """A request whose partitions answer one by one. One count is held by `produce` itself, until it has begun them all."""
+
+    __slots__ = ("_answers", "_context", "_failed", "_request", "_silent", "_waiting")
+
+    def __init__(self, context: Context, request: Request, message: ProduceRequest) -> None:
+        self._context = context
+        self._request = request
+        self._silent = message.acks == 0
+        self._failed: KafkaFailure | None = None
+        self._waiting = 1
+        self._answers: dict[str, list[Result | None]] = {}
+
+    def add(self, name: str) -> int:
+        """One more partition to wait for; its place in the answer."""
+        self._waiting += 1
+        places = self._answers.get(name)
+        if places is None:
+            self._answers[name] = [None]
+            return 0
+        places.append(None)
+        return len(places) - 1
+
+    def put(self, name: str, at: int, index: int, outcome: Appended | KafkaFailure) -> None:
+        """A partition's outcome."""
+        if isinstance(outcome, KafkaFailure):
+            self._failed = outcome
+            result = self._failure(name, index, outcome)
+        else:
+            result = (index, 0, outcome.base_offset, outcome.append_time, outcome.log_start, None, -1, -1)
+        self._answers[name][at] = result
+        self.settle(1)
+
+    def settle(self, count: int) -> None:
+        """So many fewer to wait for; answer after the last."""
+        self._waiting -= count
+        if self._waiting:
+            return
+        request = self._request
+        if not self._silent:
+            topics = [(name, [place for place in places if place is not None]) for name, places in self._answers.items()]
+            request.send((encode_produce_response(request.version, request.correlation_id, topics, 0),))
+        elif self._failed is None:
+            request.no_answer()
+        else:
+            # As in Kafka: to a client that wants no answers, a closed connection says that it must look again.
+            request.origin.fail(f"a produce without acknowledgement failed: {self._failed}")
+
+    def _failure(self, name: str, index: int, failure: KafkaFailure) -> Result:
+        leader, epoch = -1, -1
+        if failure.error == Error.NOT_LEADER_OR_FOLLOWER:
+            leader, epoch = leader_of(self._context, name, index)
+        return (index, int(failure.error), -1, -1, -1, failure.message or None, leader, epoch)
+
+
+class _Place:
+    """One partition of a request."""
+
+    __slots__ = ("_at", "_index", "_job", "_name")
+
+    def __init__(self, job: _Job, name: str, index: int) -> None:
+        self._job = job
+        self._name = name
+        self._index = index
+        self._at = job.add(name)
+
+    def done(self, outcome: Appended | KafkaFailure) -> None:
+        """The partition's callback."""
+        self._job.put(self._name, self._at, self._index, outcome)
+
+
+def leader_of(context: Context, name: str, index: int) -> tuple[int, int]:
+    """Who leads a partition, and since which epoch; -1 and -1 if that is not known."""
+    queue = context.backend.queue(name)
+    if queue is None or not 0 <= index < len(queue.partitions):
+        return -1, -1
+    view = queue.partitions[index]
+    return view.leader, view.epoch

@@ -1,0 +1,1 @@
+"""The Kafka listener, against a backend in memory."""
