@@ -189,7 +189,8 @@ class Partition(Reading):
 
     def load(self, offset: Offset, state: bytes) -> None:
         """Start over from a state that reaches up to `offset`."""
-        self.state = self._producers.state = PartitionState.load(state)
+        self.state = PartitionState.load(state)
+        self._producers.replaced(self.state, offset)
         self._applied = offset
         self._appliers.reached(offset)
 

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from quorate.broker.partition import KafkaFailure, PartitionSettings
+from quorate.broker.partition import Appended, KafkaFailure, PartitionSettings
 from quorate.broker.partition.values import Code, failure_of
 from quorate.broker.protocol.builder import BatchBuilder, Producer
 from quorate.broker.protocol.compression import Compression
 from quorate.consensus.batch.header import CONTROL, patch_attributes, read_header, seal
-from quorate.consensus.core import replica_id
+from quorate.consensus.core import Offset, RoleChange, replica_id
 from quorate.consensus.runtime import Busy, NoRoom, NotLeading, OperationFailed, Superseded, Uncertain
 from tests.broker.partition.lab import PartitionCluster, append, batch, began, fetch, run
 from tests.support.cluster import G1, until
@@ -157,17 +157,17 @@ def test_an_idempotent_append_waits_until_a_new_leader_knows_its_log() -> None:
             leader = await cluster.led()
             placed = await append(leader, batch(1, Producer(4, 0, 0)))
             heir = cluster.others(leader)[0]
-            early: list[asyncio.Future[object]] = []
+            early: list[asyncio.Future[Appended]] = []
             partition = cluster.partitions[heir]
             told = partition.role_changed
 
-            def at_once(change: object, start: object) -> None:
-                told(change, start)  # type: ignore[arg-type]
+            def at_once(change: RoleChange, term_start: Offset) -> None:
+                told(change, term_start)
                 if partition.leads:
                     assert partition._applied < partition._term_start
-                    early.append(began(partition, batch(1, Producer(4, 0, 0))))  # type: ignore[arg-type]
+                    early.append(began(partition, batch(1, Producer(4, 0, 0))))
 
-            partition.role_changed = at_once  # type: ignore[assignment]
+            partition.role_changed = at_once  # type: ignore[method-assign]
             await cluster.running[cluster.node_of(leader)].transfer(G1, replica_id(heir))
             await until(lambda: bool(early), "it was appended")
             assert (await early[0]).base_offset == placed.base_offset

@@ -175,3 +175,12 @@ def test_what_is_in_flight_counts_and_what_failed_is_forgotten() -> None:
     assert len(outcomes) == 1
     assert bench.producers.in_flight == 0
     assert bench.judge(0, 0) is None
+
+
+def test_a_snapshot_takes_the_place_of_what_was_in_flight() -> None:
+    bench = Bench()
+    entry, waits = bench.appended(0, 0), bench.appended(0, 1)
+    bench.producers.decided(entry, Proposed(Offset(3), Millis(5), Term(1)))
+    bench.producers.replaced(PartitionState(), Offset(9))
+    assert bench.judge(0, 1) is waits
+    assert bench.producers.in_flight == 1
