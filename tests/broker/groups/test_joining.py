@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from quorate.broker.groups import Code, Failure, Identity, Leaver
@@ -84,7 +86,7 @@ def test_unknown_member_id_is_refused() -> None:
 @pytest.mark.parametrize(
     "fields", [{"protocol_type": "connect"}, {"protocols": (("other", b""),)}, {"protocols": ()}, {"protocol_type": ""}]
 )
-def test_inconsistent_protocols(fields: dict[str, object]) -> None:
+def test_inconsistent_protocols(fields: dict[str, Any]) -> None:
     stage = Stage()
     stage.stable(1)
     assert stage.join(**fields).code == Code.INCONSISTENT_GROUP_PROTOCOL
