@@ -20,7 +20,7 @@ from quorate.consensus.batch.errors import BadBatch
 from quorate.consensus.batch.header import NO_PRODUCER, TRANSACTIONAL, Header, base_offset
 from quorate.consensus.batch.validate import validate
 from quorate.consensus.clock.kernel import SystemTime, TimeSource
-from quorate.consensus.core import Batch, GroupId, Offset, ReplicaId, Role, RoleChange
+from quorate.consensus.core import Batch, GroupId, Millis, Offset, ReplicaId, Role, RoleChange
 from quorate.consensus.runtime import MultiRaft, OperationFailed, Outcome, Proposed
 from quorate.consensus.storage.api import LogStore, StorageError
 from quorate.consensus.storage.retention import Retention, new_start
@@ -189,7 +189,8 @@ class Partition(Reading):
 
     def load(self, offset: Offset, state: bytes) -> None:
         """Start over from a state that reaches up to `offset`."""
-        self.state = self._producers.state = PartitionState.load(state)
+        self.state = PartitionState.load(state)
+        self._producers.replaced(self.state, offset)
         self._applied = offset
         self._appliers.reached(offset)
 
@@ -271,7 +272,7 @@ class Partition(Reading):
             # Without records above the start, control batches alone would be deleted by ever new ones.
             return
         retention = Retention(max_age_ms=settings.retention_ms, max_bytes=settings.retention_bytes)
-        keep = await self._runtime.in_reader(new_start, self._store, retention, self._time.now(), self._applied)
+        keep = await self._runtime.in_reader(_worth_deleting, self._store, retention, self._time.now(), self._applied)
         if keep + 1 > self.state.log_start:
             await self._move_start(keep + 1)
 
@@ -284,6 +285,14 @@ class Partition(Reading):
             if end > self._store.start:
                 await self._runtime.compact(self._group, end)
         self._compacted_for = start
+
+
+def _worth_deleting(store: LogStore, retention: Retention, now: Millis, applied: Offset) -> Offset:
+    """Up to where the log may be forgotten; its start, if no more than batches without a time would go: a batch that says
+    so would take their place."""
+    keep = new_start(store, retention, now, applied)
+    first = store.find_time(Millis(0))
+    return keep if first is not None and first[0] <= keep else store.start
 
 
 def _once(answer: Callable[[Outcome], None]) -> Callable[[Outcome], None]:

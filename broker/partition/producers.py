@@ -11,6 +11,7 @@ from typing import Final
 from quorate.broker.partition.state import SEQUENCE_MASK, Kept, PartitionState, last_sequence
 from quorate.broker.partition.values import Code, KafkaFailure
 from quorate.consensus.batch.header import Header
+from quorate.consensus.core import Offset
 from quorate.consensus.runtime import OperationFailed, Outcome
 
 Settled = Callable[[Outcome], None]
@@ -105,6 +106,13 @@ class Producers:
                 del flying[0]
             if flying is not None and not flying:
                 del self._flying[producer]
+
+    def replaced(self, state: PartitionState, offset: Offset) -> None:
+        """A snapshot took the state's place. What it jumped over will never be applied here one by one."""
+        self.state = state
+        for flying in list(self._flying.values()):
+            for entry in [entry for entry in flying if NOT_YET != entry.base <= offset]:
+                self.forget(entry)
 
     @property
     def in_flight(self) -> int:

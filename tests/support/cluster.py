@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Self
 
 from quorate.consensus.core import Configuration, GroupId, NodeId, Offset, RaftSettings, new_group, replica_id
 from quorate.consensus.runtime import (
@@ -79,7 +80,7 @@ class Cluster:
         self._make_machine = machine or (lambda node, group: None)
         self.stores: dict[tuple[NodeId, GroupId], LogStore] = {}
 
-    async def __aenter__(self) -> Cluster:
+    async def __aenter__(self) -> Self:
         for node in self.ids:
             await self.start(node)
         return self

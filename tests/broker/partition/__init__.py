@@ -1,0 +1,1 @@
+"""Tests of partitions, on three real runtimes in one process."""
