@@ -8,6 +8,9 @@ from rich.console import Console
 
 from quorate import __version__
 from quorate.cli import info as info_report
+from quorate.cli.cluster import COMMANDS
+from quorate.cli.node import node
+from quorate.cli.up import up
 
 HELP = """\
 Quorate is a replicated log and a message queue in one.
@@ -17,6 +20,9 @@ Consumers read it by offset, as a log, or lease and delete messages, as a work q
 
 \b
 Start here:
+  quorate up             a local cluster of three nodes; Kafka clients connect to 127.0.0.1:9092
+  quorate nodes          the nodes of a running cluster, and how they are
+  quorate node --sample  a settings file for one node of a real deployment
   quorate info           what this installation can do today
   quorate info --json    the same, for a script
   quorate info --help    what a command does, and its options
@@ -49,3 +55,7 @@ def info(*, as_json: bool) -> None:
         console.print(info_report.as_table(report))
     else:
         click.echo(info_report.as_text(report))
+
+
+for command in (up, node, *COMMANDS):
+    main.add_command(command)

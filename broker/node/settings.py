@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import Field, dataclass, field, fields
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -246,6 +247,23 @@ class NodeSettings:
         members = dict(self.cluster.members)
         if members and self.node.id not in members:
             raise BadSettings(f"node.id is {self.node.id}, but cluster.members names only {sorted(members)}")
+
+    def require_loopback(self) -> None:
+        """Raise BadSettings if anything listens where others can reach it."""
+        for name in ("kafka", "http", "peer"):
+            endpoint: Endpoint = getattr(self.listen, name)
+            if not _is_loopback(endpoint.host):
+                raise BadSettings(
+                    f"listen.{name} = {str(endpoint)!r} can be reached from other machines, and there is neither TLS nor"
+                    " authentication: say --insecure if that is meant"
+                )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 SECTIONS: dict[str, type[Section]] = {

@@ -16,6 +16,7 @@ from typing import Self, TypeVar, TypeVarTuple
 from quorate.consensus.clock.hybrid import HybridClock
 from quorate.consensus.clock.kernel import SystemTime, TimeSource
 from quorate.consensus.core import (
+    Configuration,
     GroupId,
     Millis,
     Node,
@@ -296,6 +297,10 @@ class MultiRaft:
     def term_runs(self, group: GroupId) -> list[tuple[Offset, Term]]:
         """(first offset, term) of each run of equal terms above the log's start."""
         return self._group(group).raft.log.terms.runs()
+
+    def configuration(self, group: GroupId) -> Configuration:
+        """The members of a group, as the replica here has them."""
+        return self._group(group).raft.configuration
 
     def status(self, group: GroupId) -> GroupStatus:
         """How the replica of a group stands."""

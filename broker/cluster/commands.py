@@ -1,0 +1,176 @@
+"""Changes of the cluster's metadata, as they stand in the log of `@cluster`.
+
+A command is proposed by whoever wants the change and judged where it is applied, the same way on every node. A command
+carries what its proposer has decided (an id, a placement); applying it decides nothing by chance.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from quorate.broker.cluster.values import NodeInfo
+from quorate.broker.protocol.builder import BatchBuilder
+from quorate.broker.protocol.records import read_records
+from quorate.consensus.core.types import Buffer
+
+Placement = tuple[tuple[int, ...], ...]
+"""For each partition the nodes of its replicas, the preferred leader first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """Base of all commands. `token` finds its result on the node that proposed it."""
+
+    kind: ClassVar[str]
+    token: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterNode(Command):
+    """A node is part of the cluster, at these addresses."""
+
+    kind: ClassVar[str] = "register-node"
+    node: NodeInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetMembership(Command):
+    """Drain a node, or let it take replicas again."""
+
+    kind: ClassVar[str] = "set-membership"
+    node: int
+    membership: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveNode(Command):
+    """Forget a node that holds nothing."""
+
+    kind: ClassVar[str] = "remove-node"
+    node: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateQueue(Command):
+    """Create a queue with this id, these settings and these replicas."""
+
+    kind: ClassVar[str] = "create-queue"
+    name: str
+    id: str
+    placement: Placement
+    settings: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteQueue(Command):
+    """Delete a queue and all that it holds. The id, if given, must be the queue's."""
+
+    kind: ClassVar[str] = "delete-queue"
+    name: str
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrowQueue(Command):
+    """Add partitions. `had` is how many there were: two who grow a queue at once do not both succeed."""
+
+    kind: ClassVar[str] = "grow-queue"
+    name: str
+    had: int
+    placement: Placement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetSettings(Command):
+    """Set some settings of a queue; None takes one back to its default."""
+
+    kind: ClassVar[str] = "set-settings"
+    name: str
+    settings: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginMove(Command):
+    """Give a partition other replicas: on these nodes. Those that it has already stay."""
+
+    kind: ClassVar[str] = "begin-move"
+    group: int
+    nodes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndMove(Command):
+    """The group's members are the target now: the others are gone. Or, with `cancel`, the target is given up."""
+
+    kind: ClassVar[str] = "end-move"
+    group: int
+    cancel: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeProducerIds(Command):
+    """Take a block of producer ids; the result is its first."""
+
+    kind: ClassVar[str] = "take-producer-ids"
+    count: int
+
+
+_KINDS: dict[str, type[Command]] = {
+    one.kind: one
+    for one in (
+        RegisterNode,
+        SetMembership,
+        RemoveNode,
+        CreateQueue,
+        DeleteQueue,
+        GrowQueue,
+        SetSettings,
+        BeginMove,
+        EndMove,
+        TakeProducerIds,
+    )
+}
+
+
+class BadCommand(ValueError):
+    """Bytes in the log of `@cluster` that are no command: written by a later release, or not by Quorate."""
+
+
+def encode(command: Command) -> bytes:
+    """The command as JSON."""
+    said: dict[str, Any] = {"kind": command.kind}
+    for one in fields(command):
+        value = getattr(command, one.name)
+        said[one.name] = value.facts() if isinstance(value, NodeInfo) else value
+    return json.dumps(said, separators=(",", ":"), sort_keys=True, default=dict).encode()
+
+
+def decode(data: bytes) -> Command:
+    """The inverse. Raises BadCommand."""
+    try:
+        said = json.loads(data)
+        kind = _KINDS[said.pop("kind")]
+        if "node" in said and isinstance(said["node"], dict):
+            said["node"] = NodeInfo.from_facts(said["node"])
+        if "placement" in said:
+            said["placement"] = tuple(tuple(nodes) for nodes in said["placement"])
+        if "nodes" in said:
+            said["nodes"] = tuple(said["nodes"])
+        return kind(**said)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadCommand(f"{data[:200]!r} is no command: {error!r}") from error
+
+
+def to_batch(command: Command, now_ms: int) -> bytearray:
+    """The command as a batch of one record."""
+    builder = BatchBuilder()
+    builder.append(now_ms, None, encode(command))
+    return builder.build()
+
+
+def from_batch(data: Buffer) -> list[Command]:
+    """The commands in a batch."""
+    return [decode(bytes(record.value or b"")) for record in read_records(data)]

@@ -1,0 +1,114 @@
+"""What this node knows of the others just now and nobody replicates: who is alive, who leads which group.
+
+Fed by the status that every node tells every other a few times a second, and at once when it begins to lead something.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Collection, Iterable
+from enum import StrEnum
+from typing import NamedTuple
+
+from quorate.consensus.core import GroupId, Millis, NodeId, Term
+
+_HEAD = struct.Struct("<BQIQI")
+_FORMAT = 1
+
+
+class Health(StrEnum):
+    """How a node seems from here."""
+
+    ALIVE = "alive"
+    SUSPECT = "suspect"
+    DEAD = "dead"
+
+
+class Status(NamedTuple):
+    """What a node says of itself."""
+
+    boot: int
+    replicas: int
+    disk_free: int
+    led: tuple[tuple[GroupId, Term], ...]
+    """The groups that it leads, with their terms."""
+
+    def encode(self) -> bytes:
+        flat = array("q", (number for pair in self.led for number in pair))
+        return _HEAD.pack(_FORMAT, self.boot, self.replicas, self.disk_free, len(self.led)) + flat.tobytes()
+
+    @classmethod
+    def decode(cls, note: bytes) -> Status:
+        """Raises ValueError."""
+        if len(note) < _HEAD.size:
+            raise ValueError("a status is shorter than its head")
+        form, boot, replicas, disk_free, count = _HEAD.unpack_from(note)
+        if form != _FORMAT or len(note) != _HEAD.size + 16 * count:
+            raise ValueError(f"a status of format {form} and {len(note)} bytes does not list {count} groups")
+        flat = array("q")
+        flat.frombytes(note[_HEAD.size :])
+        led = tuple(zip(map(GroupId, flat[::2]), map(Term, flat[1::2]), strict=True))
+        return cls(boot, replicas, disk_free, led)
+
+
+class Leader(NamedTuple):
+    """Who leads a group, and since which term."""
+
+    node: NodeId
+    term: Term
+
+
+class Directory:
+    """Time is handed in. A node that was never heard counts as silent since `since`, when this directory began."""
+
+    def __init__(self, me: NodeId, now: Millis, suspect_ms: int, dead_ms: int) -> None:
+        self._me = me
+        self._since = now
+        self._suspect_ms = suspect_ms
+        self._dead_ms = dead_ms
+        self._heard: dict[NodeId, Millis] = {}
+        self.statuses: dict[NodeId, Status] = {}
+        self.leaders: dict[GroupId, Leader] = {}
+
+    def hear(self, node: NodeId, status: Status, now: Millis) -> None:
+        """A node has told its status."""
+        self._heard[node] = now
+        self.statuses[node] = status
+        for group, term in status.led:
+            self.learn(group, node, term)
+
+    def learn(self, group: GroupId, node: NodeId, term: Term) -> None:
+        """A node leads a group in a term, as a node itself or one of its followers says. The highest term is right."""
+        known = self.leaders.get(group)
+        if known is None or term >= known.term:
+            self.leaders[group] = Leader(node, term)
+
+    def forget(self, groups: Iterable[GroupId]) -> None:
+        """These groups are gone."""
+        for group in groups:
+            self.leaders.pop(group, None)
+
+    def leader_of(self, group: GroupId, now: Millis) -> Leader | None:
+        """Who leads, unless that node has gone silent."""
+        leader = self.leaders.get(group)
+        if leader is None or self.health(leader.node, now) is not Health.ALIVE:
+            return None
+        return leader
+
+    def health(self, node: NodeId, now: Millis) -> Health:
+        """How a node seems."""
+        if node == self._me:
+            return Health.ALIVE
+        silent = now - self._heard.get(node, self._since)
+        if silent < self._suspect_ms:
+            return Health.ALIVE
+        return Health.SUSPECT if silent < self._dead_ms else Health.DEAD
+
+    def silent_ms(self, node: NodeId, now: Millis) -> int:
+        """For how long nothing was heard of a node."""
+        return 0 if node == self._me else now - self._heard.get(node, self._since)
+
+    def alive(self, nodes: Collection[NodeId], now: Millis) -> list[NodeId]:
+        """Those that are alive."""
+        return [node for node in nodes if self.health(node, now) is Health.ALIVE]

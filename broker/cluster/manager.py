@@ -1,0 +1,169 @@
+"""The internal cluster manager. It runs on every node and acts on the one that leads `@cluster`.
+
+Every step follows from the replicated metadata and from what is observed, so a new manager goes on where the last one was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from quorate.broker.cluster import commands as c
+from quorate.broker.cluster.calls import CallFailed, Calls
+from quorate.broker.cluster.directory import Directory, Health
+from quorate.broker.cluster.placement import Move, NoPlace, evening_moves, load_of, moves_off, place
+from quorate.broker.cluster.service import Metadata, new_token
+from quorate.broker.cluster.state import ClusterState, Refused
+from quorate.broker.cluster.values import GROUPS_QUEUE, Membership
+from quorate.consensus.core import GroupId, Millis, NodeId, ReplicaId, node_of
+
+_log = logging.getLogger(__name__)
+_CALL_S = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManagerSettings:
+    """What the manager may do, and how much of it at once."""
+
+    moves_at_once: int = 4
+    balance: bool = True
+    group_partitions: int = 8
+    replication: int = 3
+    """Of `@groups`; it is created when there are so many nodes."""
+    transfers_at_once: int = 8
+    period_s: float = 0.25
+
+
+def leaving(state: ClusterState, directory: Directory, now: Millis) -> dict[NodeId, str]:
+    """Nodes that shall lose their replicas, each with the reason."""
+    reasons = {}
+    for node, info in state.nodes.items():
+        if info.membership is Membership.DRAINING:
+            reasons[node] = "the node is being drained"
+        elif directory.health(node, now) is Health.DEAD:
+            reasons[node] = f"the node has been silent for {directory.silent_ms(node, now) // 1000} s"
+    return reasons
+
+
+def transfers(
+    state: ClusterState, leaders: Mapping[GroupId, NodeId], alive: Collection[NodeId], most: int
+) -> list[tuple[GroupId, ReplicaId]]:
+    """Groups that are not led by the replica that is preferred among those alive, with that replica."""
+    wanted = []
+    for group, (queue, index) in sorted(state.by_group.items()):
+        partition = queue.partitions[index]
+        leader = leaders.get(group)
+        if leader is None or partition.target is not None:
+            continue
+        stays = [one for one in partition.replicas if _takes_leaders(state, node_of(one), alive)]
+        if stays and node_of(stays[0]) != leader:
+            wanted.append((group, stays[0]))
+            if len(wanted) >= most:
+                break
+    return wanted
+
+
+def _takes_leaders(state: ClusterState, node: NodeId, alive: Collection[NodeId]) -> bool:
+    info = state.nodes.get(node)
+    return info is not None and info.membership is Membership.JOINED and node in alive
+
+
+class Manager:
+    """Looks at the cluster a few times a second and does what is next."""
+
+    def __init__(
+        self,
+        metadata: Metadata,
+        calls: Calls,
+        directory: Directory,
+        leads: Callable[[], bool],
+        now: Callable[[], Millis],
+        settings: ManagerSettings,
+    ) -> None:
+        self._metadata = metadata
+        self._calls = calls
+        self._directory = directory
+        self._leads = leads
+        self._now = now
+        self._settings = settings
+        self._led_since: Millis | None = None
+        self._tried: dict[GroupId, Millis] = {}
+        """When a transfer was last asked for: not again at once, if it did not help."""
+
+    @property
+    def state(self) -> ClusterState:
+        return self._metadata.state
+
+    async def run(self) -> None:
+        """Manage for ever."""
+        while True:
+            await asyncio.sleep(self._settings.period_s)
+            if not self._leads():
+                self._led_since = None
+                continue
+            if self._led_since is None:
+                self._led_since = self._now()
+            try:
+                await self._manage()
+            except (CallFailed, Refused, NoPlace) as error:
+                _log.info("the cluster manager tries again soon: %s", error)
+
+    async def _manage(self) -> None:
+        await self._make_groups_queue()
+        await self._begin_moves()
+        if self._settings.balance:
+            await self._balance()
+
+    async def _make_groups_queue(self) -> None:
+        state, settings = self.state, self._settings
+        if GROUPS_QUEUE in state.queues or len(self.usable()) < settings.replication:
+            return
+        await self.create(GROUPS_QUEUE, settings.group_partitions, settings.replication, {}, _CALL_S)
+
+    def usable(self) -> list[NodeId]:
+        """Nodes that may be given replicas."""
+        return self._directory.alive(self.state.nodes, self._now())
+
+    async def create(
+        self, name: str, partitions: int, replication: int, settings: Mapping[str, str], timeout_s: float
+    ) -> None:
+        """Place and create a queue. Any node may do this. Raises NoPlace, Refused, CallFailed."""
+        state = self.state
+        placement = place(partitions, replication, state.nodes, self.usable(), load_of(state))
+        id_ = new_token()
+        command = c.CreateQueue(token=new_token(), name=name, id=id_, placement=placement, settings=settings)
+        await self._metadata.change(command, timeout_s)
+
+    async def _begin_moves(self) -> None:
+        """Moves are begun here and carried out by the groups' leaders; only so many are under way."""
+        state, now = self.state, self._now()
+        under_way = sum(1 for queue, index in state.by_group.values() if queue.partitions[index].target is not None)
+        reasons = leaving(state, self._directory, now)
+        if not reasons or under_way >= self._settings.moves_at_once:
+            return
+        for move in moves_off(state, reasons, self.usable(), self._settings.moves_at_once - under_way):
+            await self.begin(move)
+
+    async def begin(self, move: Move) -> None:
+        """Begin one move. Raises Refused, CallFailed."""
+        _log.info("group %s moves from node %s to node %s: %s", move.group, move.source, move.to, move.reason)
+        await self._metadata.change(c.BeginMove(token=new_token(), group=move.group, nodes=move.nodes), _CALL_S)
+
+    def evening(self) -> list[Move]:
+        """The moves that would even the nodes out."""
+        return evening_moves(self.state, self.usable())
+
+    async def _balance(self) -> None:
+        now, settings = self._now(), self._settings
+        leaders = {group: leader.node for group, leader in self._directory.leaders.items()}
+        for group, to in transfers(self.state, leaders, self.usable(), settings.transfers_at_once):
+            if now - self._tried.get(group, Millis(-100_000)) < 5_000:
+                continue
+            self._tried[group] = now
+            body = {"group": group, "to": to}
+            try:
+                await self._calls.ask(leaders[group], "transfer", body, _CALL_S)
+            except CallFailed as error:
+                _log.info("group %s is not handed to node %s: %s", group, node_of(to), error)

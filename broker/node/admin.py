@@ -1,0 +1,124 @@
+"""The node as its HTTP front end sees it: the cluster's administration."""
+
+from __future__ import annotations
+
+from quorate.broker.cluster import commands as c
+from quorate.broker.cluster.calls import CallFailed
+from quorate.broker.cluster.placement import load_of
+from quorate.broker.cluster.service import new_token
+from quorate.broker.cluster.state import Refused
+from quorate.broker.cluster.values import Membership, NodeInfo
+from quorate.broker.http.admin import AdminFailure, Facts
+from quorate.broker.node.node import Node
+
+_CHANGE_S = 10.0
+_STATUSES = {"unknown-node": 404, "unknown-queue": 404, "node-not-empty": 409, "node-removed": 409, "changed-meanwhile": 409}
+
+
+class NodeAdmin:
+    """Fits `Admin` of the HTTP front end. Any node can be asked; changes go to whoever leads `@cluster`."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    @property
+    def ready(self) -> bool:
+        return self._node.ready
+
+    def cluster(self) -> Facts:
+        node = self._node
+        return {
+            "id": node.settings.cluster.id,
+            "node": node.id,
+            "manager": node.metadata.leader,
+            "nodes": len(node.state.nodes),
+            "queues": len(node.state.queues),
+            "partitions": len(node.state.by_group),
+            "version": node.state.version,
+        }
+
+    def nodes(self) -> list[Facts]:
+        node, now = self._node, self._node.now()
+        load = load_of(node.state).replicas
+        for queue, index in node.state.by_group.values():
+            # Replicas that are about to go are still held.
+            partition = queue.partitions[index]
+            load.update(set(partition.nodes) - {one >> 32 for one in partition.target or partition.replicas})
+        led: dict[int, int] = {}
+        for leader in node.directory.leaders.values():
+            led[leader.node] = led.get(leader.node, 0) + 1
+        return [
+            {
+                "id": one.id,
+                "state": _state(one, node.directory.health(one.id, now).value),
+                "rack": one.rack,
+                "replicas": load[one.id],
+                "leaders": led.get(one.id, 0),
+                "kafka": f"{one.host}:{one.kafka_port}",
+                "http": f"http://{one.host}:{one.http_port}",
+                "peer": f"{one.peer_host}:{one.peer_port}",
+            }
+            for _, one in sorted(node.state.nodes.items())
+        ]
+
+    def queues(self) -> list[Facts]:
+        node, now = self._node, self._node.now()
+        listed = []
+        for _, queue in sorted(node.state.queues.items()):
+            partitions = []
+            for number, one in enumerate(queue.partitions):
+                leader = node.directory.leader_of(one.group, now)
+                facts: Facts = {"partition": number, "group": one.group, "replicas": one.nodes}
+                partitions.append(facts | {"leader": leader.node if leader else None, "moving": one.target is not None})
+            replication = len(queue.partitions[0].replicas)
+            facts = {"name": queue.name, "id": queue.id.hex(), "replication": replication, "settings": dict(queue.settings)}
+            listed.append(facts | {"partitions": partitions})
+        return listed
+
+    async def drain(self, node: int) -> None:
+        await self._change(c.SetMembership(token=new_token(), node=node, membership=Membership.DRAINING))
+
+    async def undrain(self, node: int) -> None:
+        await self._change(c.SetMembership(token=new_token(), node=node, membership=Membership.JOINED))
+
+    async def remove(self, node: int) -> None:
+        await self._change(c.RemoveNode(token=new_token(), node=node))
+
+    async def rebalance(self, *, dry_run: bool) -> list[Facts]:
+        manager, state = self._node.manager, self._node.state
+        moves = manager.evening()
+        told = []
+        for move in moves:
+            queue, index = state.by_group[move.group]
+            told.append({"queue": queue.name, "partition": index, "from": move.source, "to": move.to, "reason": move.reason})
+            if not dry_run:
+                await self._change(c.BeginMove(token=new_token(), group=move.group, nodes=move.nodes))
+        return told
+
+    async def join(self, said: Facts) -> Facts:
+        node = self._node
+        if said.get("cluster") != node.settings.cluster.id:
+            raise AdminFailure(
+                409, "wrong-cluster", f"this is cluster {node.settings.cluster.id!r}, not {said.get('cluster')!r}"
+            )
+        try:
+            info = NodeInfo.from_facts(dict(said["node"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise AdminFailure(400, "bad-request", f"that is no node: {error}") from error
+        known = node.state.nodes.get(info.id)
+        if known is not None and (known.peer_host, known.peer_port) != (info.peer_host, info.peer_port):
+            raise AdminFailure(409, "node-exists", f"node {info.id} is at {known.peer_host}:{known.peer_port} already")
+        await self._change(c.RegisterNode(token=new_token(), node=info))
+        return {"nodes": [one.facts() for one in node.state.nodes.values()]}
+
+    async def _change(self, command: c.Command) -> None:
+        try:
+            await self._node.metadata.change(command, _CHANGE_S)
+        except Refused as refusal:
+            raise AdminFailure(_STATUSES.get(refusal.code, 400), refusal.code, str(refusal)) from refusal
+        except CallFailed as failure:
+            raise AdminFailure(503, failure.code, str(failure), definite=failure.definite, retriable=True) from failure
+
+
+def _state(node: NodeInfo, health: str) -> str:
+    return "draining" if health == "alive" and node.membership is Membership.DRAINING else health

@@ -1,0 +1,317 @@
+"""The node as its Kafka listener sees it: metadata, partitions and coordinators behind one seam."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from quorate.broker.cluster import commands as c
+from quorate.broker.cluster.calls import CallFailed
+from quorate.broker.cluster.directory import Health
+from quorate.broker.cluster.placement import NoPlace, load_of, place
+from quorate.broker.cluster.queue_settings import SETTINGS, BadSetting, check_settings
+from quorate.broker.cluster.service import new_token
+from quorate.broker.cluster.state import MAX_PARTITIONS, Refused
+from quorate.broker.cluster.values import GROUPS_QUEUE, PartitionInfo, QueueInfo, valid_queue_name
+from quorate.broker.groups.coordinator import partition_of
+from quorate.broker.kafka.backend import (
+    Alteration,
+    AlterKind,
+    Broker,
+    CreatedQueue,
+    KafkaFailure,
+    NewQueue,
+    Partition,
+    PartitionView,
+    ProducerId,
+    QueueView,
+    ResourceKind,
+    Setting,
+    SettingSource,
+    SettingType,
+)
+from quorate.broker.node.coordination import Coordination
+from quorate.broker.node.node import Node
+from quorate.broker.protocol.kafka.errors import Error
+
+_PRODUCER_BLOCK = 1_000
+_CHANGE_S = 10.0
+_LOOK_AGAIN_S = 0.01
+
+_CODES = {
+    "queue-exists": Error.TOPIC_ALREADY_EXISTS,
+    "unknown-queue": Error.UNKNOWN_TOPIC_OR_PARTITION,
+    "bad-name": Error.INVALID_TOPIC_EXCEPTION,
+    "bad-partitions": Error.INVALID_PARTITIONS,
+    "bad-placement": Error.INVALID_REPLICA_ASSIGNMENT,
+    "unknown-node": Error.INVALID_REPLICA_ASSIGNMENT,
+    "bad-setting": Error.INVALID_CONFIG,
+    "internal-queue": Error.INVALID_TOPIC_EXCEPTION,
+    "changed-meanwhile": Error.REASSIGNMENT_IN_PROGRESS,
+}
+"""Refusals of the metadata in Kafka's terms."""
+_TYPES = {"int": SettingType.INT, "long": SettingType.LONG, "string": SettingType.STRING}
+
+
+class NodeBackend:
+    """Fits `Backend` of the Kafka listener."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._state = node.state
+        self._producer_ids = iter(range(0))
+        self._taking = asyncio.Lock()
+
+    # The cluster.
+
+    @property
+    def cluster_id(self) -> str:
+        return self._node.settings.cluster.id
+
+    @property
+    def node_id(self) -> int:
+        return self._node.id
+
+    @property
+    def controller_id(self) -> int:
+        leader = self._node.metadata.leader
+        return leader if leader is not None and leader in self._state.nodes else self._node.id
+
+    def brokers(self) -> Sequence[Broker]:
+        now, directory = self._node.now(), self._node.directory
+        return [
+            Broker(node.id, node.host, node.kafka_port, node.rack or None)
+            for node in self._state.nodes.values()
+            if directory.health(node.id, now) is Health.ALIVE
+        ]
+
+    def queues(self) -> Sequence[QueueView]:
+        return [self._view(queue) for queue in self._state.queues.values()]
+
+    def queue(self, name: str) -> QueueView | None:
+        found = self._state.queues.get(name)
+        return self._view(found) if found is not None else None
+
+    def queue_by_id(self, id: bytes) -> QueueView | None:
+        found = self._state.by_id.get(id)
+        return self._view(found) if found is not None else None
+
+    def _view(self, queue: QueueInfo) -> QueueView:
+        partitions = [self._partition_view(index, one) for index, one in enumerate(queue.partitions)]
+        return QueueView(queue.name, queue.id, queue.internal, partitions, queue.settings)
+
+    def _partition_view(self, index: int, partition: PartitionInfo) -> PartitionView:
+        node, now = self._node, self._node.now()
+        leader = node.directory.leader_of(partition.group, now)
+        nodes = partition.nodes
+        alive = tuple(node.directory.alive(nodes, now))
+        if leader is None:
+            return PartitionView(index, -1, -1, nodes, alive)
+        return PartitionView(index, leader.node, leader.term, nodes, alive)
+
+    def partition(self, name: str, index: int) -> Partition:
+        queue = self._state.queues.get(name)
+        if queue is None or not 0 <= index < len(queue.partitions):
+            raise KafkaFailure(Error.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {index} of {name!r}")
+        found = self._node.replicas.partitions.get(queue.partitions[index].group)
+        if found is None:
+            raise KafkaFailure(Error.NOT_LEADER_OR_FOLLOWER, f"{name!r}/{index} is not on node {self._node.id}")
+        return found
+
+    def drained(self) -> None:
+        self._node.runtime.drained()
+
+    # Queues.
+
+    async def create_queues(
+        self, queues: Sequence[NewQueue], *, validate_only: bool, timeout_ms: int
+    ) -> Sequence[CreatedQueue | KafkaFailure]:
+        results: list[CreatedQueue | KafkaFailure] = []
+        for new in queues:
+            try:
+                results.append(await self._create(new, validate_only, timeout_ms / 1000))
+            except KafkaFailure as failure:
+                results.append(failure)
+        return results
+
+    async def _create(self, new: NewQueue, validate_only: bool, timeout_s: float) -> CreatedQueue:
+        if not valid_queue_name(new.name):
+            raise KafkaFailure(Error.INVALID_TOPIC_EXCEPTION, f"{new.name!r} is no name for a queue")
+        if new.name in self._state.queues:
+            raise KafkaFailure(Error.TOPIC_ALREADY_EXISTS, f"there is a queue {new.name!r} already")
+        settings = _checked({name: value for name, value in new.settings.items() if value is not None})
+        placement = self._placement(new)
+        if validate_only:
+            return CreatedQueue(bytes(16), len(placement), len(placement[0]))
+        id_ = new_token()
+        command = c.CreateQueue(token=new_token(), name=new.name, id=id_, placement=placement, settings=settings)
+        await self._change(command, timeout_s)
+        await self._until_led(new.name, timeout_s)
+        return CreatedQueue(bytes.fromhex(id_), len(placement), len(placement[0]))
+
+    def _placement(self, new: NewQueue) -> c.Placement:
+        if new.assignments is not None:
+            if not new.assignments or len({len(nodes) for nodes in new.assignments}) != 1:
+                raise KafkaFailure(Error.INVALID_REPLICA_ASSIGNMENT, "every partition needs the same number of replicas")
+            return new.assignments
+        defaults = self._node.settings.queues
+        partitions = defaults.partitions if new.partitions == -1 else new.partitions
+        usable = self._node.manager.usable()
+        # A small cluster takes what it can by default; who asks for more than there are nodes is told.
+        replication = min(defaults.replication, len(usable)) if new.replication == -1 else new.replication
+        return self._place(partitions, replication)
+
+    def _place(self, partitions: int, replication: int) -> c.Placement:
+        if not 1 <= partitions <= MAX_PARTITIONS:
+            raise KafkaFailure(Error.INVALID_PARTITIONS, f"a queue has 1 to {MAX_PARTITIONS} partitions, not {partitions}")
+        if replication < 1:
+            raise KafkaFailure(Error.INVALID_REPLICATION_FACTOR, f"at least one replica, not {replication}")
+        state = self._state
+        try:
+            return place(partitions, replication, state.nodes, self._node.manager.usable(), load_of(state))
+        except NoPlace as error:
+            raise KafkaFailure(Error.INVALID_REPLICATION_FACTOR, str(error)) from error
+
+    async def _until_led(self, name: str, timeout_s: float) -> None:
+        """A client that was told of a queue uses it at once: wait for its leaders, but not for ever."""
+        node, deadline = self._node, asyncio.get_running_loop().time() + timeout_s
+        while True:
+            queue, now = self._state.queues.get(name), node.now()
+            if queue is None or all(node.directory.leader_of(one.group, now) for one in queue.partitions):
+                return
+            if asyncio.get_running_loop().time() > deadline:
+                raise KafkaFailure(Error.REQUEST_TIMED_OUT, f"{name!r} is created; not all of its partitions have leaders")
+            await asyncio.sleep(_LOOK_AGAIN_S)
+
+    async def delete_queues(self, names: Sequence[str], *, timeout_ms: int) -> Sequence[KafkaFailure | None]:
+        results: list[KafkaFailure | None] = []
+        for name in names:
+            try:
+                await self._change(c.DeleteQueue(token=new_token(), name=name), timeout_ms / 1000)
+                results.append(None)
+            except KafkaFailure as failure:
+                results.append(failure)
+        return results
+
+    async def grow_queue(
+        self,
+        name: str,
+        partitions: int,
+        assignments: tuple[tuple[int, ...], ...] | None,
+        *,
+        validate_only: bool,
+        timeout_ms: int,
+    ) -> None:
+        queue = self._state.queues.get(name)
+        if queue is None:
+            raise KafkaFailure(Error.UNKNOWN_TOPIC_OR_PARTITION, f"there is no queue {name!r}")
+        if queue.internal:
+            raise KafkaFailure(Error.INVALID_TOPIC_EXCEPTION, f"{name} belongs to the cluster itself")
+        had = len(queue.partitions)
+        if partitions <= had:
+            raise KafkaFailure(Error.INVALID_PARTITIONS, f"{name!r} has {had} partitions, and they can only become more")
+        if assignments is not None and len(assignments) != partitions - had:
+            raise KafkaFailure(
+                Error.INVALID_REPLICA_ASSIGNMENT, f"{partitions - had} new partitions need as many assignments"
+            )
+        placement = assignments or self._place(partitions - had, len(queue.partitions[0].replicas))
+        if not validate_only:
+            await self._change(c.GrowQueue(token=new_token(), name=name, had=had, placement=placement), timeout_ms / 1000)
+            await self._until_led(name, timeout_ms / 1000)
+
+    # Settings.
+
+    def describe_settings(self, kind: ResourceKind, name: str) -> Sequence[Setting]:
+        if kind is ResourceKind.BROKER:
+            return self._describe_broker(name)
+        queue = self._state.queues.get(name)
+        if queue is None:
+            raise KafkaFailure(Error.UNKNOWN_TOPIC_OR_PARTITION, f"there is no queue {name!r}")
+        return [
+            Setting(
+                name=one.name,
+                value=queue.settings.get(one.name, one.default),
+                source=SettingSource.TOPIC if one.name in queue.settings else SettingSource.DEFAULT,
+                type=_TYPES[one.kind],
+                documentation=one.doc,
+                default=one.default,
+            )
+            for one in SETTINGS.values()
+        ]
+
+    def _describe_broker(self, name: str) -> Sequence[Setting]:
+        if not name.isdecimal() or int(name) not in self._state.nodes:
+            raise KafkaFailure(Error.INVALID_REQUEST, f"there is no broker {name!r}")
+        queues = self._node.settings.queues
+        values = {
+            "auto.create.topics.enable": str(queues.auto_create).lower(),
+            "default.replication.factor": str(queues.replication),
+            "num.partitions": str(queues.partitions),
+        }
+        source = SettingSource.STATIC_BROKER
+        return [Setting(name=key, value=value, source=source, read_only=True) for key, value in values.items()]
+
+    async def alter_settings(
+        self, kind: ResourceKind, name: str, changes: Sequence[Alteration], *, validate_only: bool
+    ) -> None:
+        if kind is not ResourceKind.TOPIC:
+            raise KafkaFailure(Error.INVALID_REQUEST, "a node's settings are in its file")
+        if name not in self._state.queues:
+            raise KafkaFailure(Error.UNKNOWN_TOPIC_OR_PARTITION, f"there is no queue {name!r}")
+        wanted: dict[str, str | None] = {}
+        for change in changes:
+            if change.kind not in (AlterKind.SET, AlterKind.DELETE):
+                raise KafkaFailure(Error.INVALID_CONFIG, f"{change.name} is no list: it can be set or deleted")
+            wanted[change.name] = change.value if change.kind is AlterKind.SET else None
+        _checked({key: value for key, value in wanted.items() if value is not None})
+        for key in wanted:
+            if key not in SETTINGS:
+                raise KafkaFailure(Error.INVALID_CONFIG, f"there is no queue setting {key!r}")
+        if not validate_only:
+            await self._change(c.SetSettings(token=new_token(), name=name, settings=wanted), _CHANGE_S)
+
+    # Producers and groups.
+
+    async def new_producer_id(self) -> ProducerId:
+        async with self._taking:
+            number = next(self._producer_ids, None)
+            if number is None:
+                command = c.TakeProducerIds(token=new_token(), count=_PRODUCER_BLOCK)
+                number = await self._change(command, _CHANGE_S)
+                self._producer_ids = iter(range(number + 1, number + _PRODUCER_BLOCK))
+        return ProducerId(number, 0)
+
+    def coordinator_node(self, group: str) -> int:
+        partition = self._groups_partition(group)
+        leader = self._node.directory.leader_of(partition.group, self._node.now()) if partition is not None else None
+        return leader.node if leader is not None else -1
+
+    def coordination(self, group: str) -> Coordination | None:
+        """Who coordinates a group, if that is on this node."""
+        partition = self._groups_partition(group)
+        return self._node.replicas.coordinations.get(partition.group) if partition is not None else None
+
+    def coordinations(self) -> Sequence[Coordination]:
+        """All coordinators on this node."""
+        return list(self._node.replicas.coordinations.values())
+
+    def _groups_partition(self, group: str) -> PartitionInfo | None:
+        queue = self._state.queues.get(GROUPS_QUEUE)
+        return queue.partitions[partition_of(group, len(queue.partitions))] if queue is not None else None
+
+    # Inside.
+
+    async def _change(self, command: c.Command, timeout_s: float) -> int:
+        try:
+            return await self._node.metadata.change(command, timeout_s)
+        except Refused as refusal:
+            raise KafkaFailure(_CODES.get(refusal.code, Error.INVALID_REQUEST), str(refusal)) from refusal
+        except CallFailed as failure:
+            raise KafkaFailure(Error.REQUEST_TIMED_OUT, str(failure)) from failure
+
+
+def _checked(settings: Mapping[str, str]) -> dict[str, str]:
+    try:
+        return check_settings(settings)
+    except BadSetting as error:
+        raise KafkaFailure(Error.INVALID_CONFIG, str(error)) from error

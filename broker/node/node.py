@@ -1,0 +1,296 @@
+"""A node: everything that runs in one process, put together, started in order, and stopped in the opposite one."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+from quorate.broker.cluster import commands as c
+from quorate.broker.cluster.calls import ANSWER, CALL, STATUS, Body, CallFailed, Calls
+from quorate.broker.cluster.directory import Directory, Status
+from quorate.broker.cluster.manager import Manager, ManagerSettings
+from quorate.broker.cluster.service import Metadata, new_token
+from quorate.broker.cluster.state import ClusterState, Refused, Result
+from quorate.broker.cluster.values import CLUSTER_GROUP, GROUPS_QUEUE, NodeInfo
+from quorate.broker.node.hosting import Hosting, Room
+from quorate.broker.node.moving import Mover, cluster_replica
+from quorate.broker.node.replicas import Replicas, Silent
+from quorate.broker.node.settings import Endpoint, NodeSettings
+from quorate.consensus.core import GroupId, Millis, NodeId, RaftSettings, ReplicaId, RoleChange, node_of
+from quorate.consensus.runtime import MultiRaft, NodeConfig, OperationFailed, RuntimeSettings
+from quorate.consensus.storage.api import StorageError
+from quorate.consensus.storage.settings import StorageSettings
+from quorate.consensus.transport import Address, Identity
+
+_log = logging.getLogger(__name__)
+
+_STATUS_S = 0.2
+_MOVE_S = 0.2
+_REGISTER_S = 3.0
+_TRANSFER_S = 2.0
+_SNAPSHOT_OFFSETS = 10_000
+"""After so many offsets the small logs (`@cluster`, `@groups`) are replaced by a snapshot."""
+
+
+class CannotStart(RuntimeError):
+    """The node cannot run. The text says what to do about it."""
+
+
+class Node:
+    """One node. `start`, then `run` until it is cancelled, then `close`."""
+
+    def __init__(self, settings: NodeSettings, boot: int) -> None:
+        self.settings = settings
+        self.id = NodeId(settings.node.id)
+        self.info = node_info(settings)
+        self._loop = asyncio.get_running_loop()
+        self._peers: dict[NodeId, Address] = {}
+        self._boot = boot
+        self.state = ClusterState()
+        self.runtime = MultiRaft(self._runtime_config())
+        self.calls = Calls(self.id, self.runtime.tell)
+        self.metadata = Metadata(self.runtime, self.calls, self.state)
+        manager = settings.manager
+        self.directory = Directory(self.id, self.now(), manager.suspect_after_ms, manager.dead_after_s * 1000)
+        self.replicas = Replicas(self.runtime, self.state, self._role_changed)
+        room = Room(settings.node.dir / "logs", self.id, self._storage_settings())
+        self._room = room
+        self.hosting = Hosting(self.state, self.id, room, self.replicas.start, self.replicas.stop)
+        self._mover = Mover(self.runtime, self.metadata)
+        self.manager = Manager(self.metadata, self.calls, self.directory, self.manages, self.now, self._manager_settings())
+        self._news = asyncio.Event()
+        """There is something to tell the other nodes at once."""
+        self.ready = False
+        self.state.listeners.append(self._changed)
+        self.state.on_loaded.append(self._refresh)
+        self.calls.on("transfer", self._asked_to_transfer)
+
+    def _runtime_config(self) -> NodeConfig:
+        settings = self.settings
+        cluster = hashlib.sha256(settings.cluster.id.encode()).digest()[:16]
+        return NodeConfig(
+            identity=Identity(cluster, self.id, self._boot),
+            listen=_address(settings.listen.peer),
+            raft=RaftSettings(heartbeat_ms=settings.raft.heartbeat_ms, election_ms=settings.raft.election_ms),
+            runtime=RuntimeSettings(beat_ms=settings.raft.heartbeat_ms, writer_threads=settings.storage.writer_threads),
+            on_note=self._noted,
+        )
+
+    def _storage_settings(self) -> StorageSettings:
+        storage = self.settings.storage
+        return StorageSettings(write_buffer_bytes=storage.write_buffer_bytes, reserve_bytes=storage.reserve_bytes)
+
+    def _manager_settings(self) -> ManagerSettings:
+        settings = self.settings
+        return ManagerSettings(
+            moves_at_once=settings.manager.moves_at_once,
+            balance=settings.manager.balance,
+            group_partitions=settings.queues.group_partitions,
+            replication=min(settings.queues.replication, max(1, len(settings.cluster.members))),
+        )
+
+    def now(self) -> Millis:
+        """Monotonic, in milliseconds."""
+        return Millis(int(self._loop.time() * 1000))
+
+    def manages(self) -> bool:
+        """Whether this node leads `@cluster`, and knows all of it."""
+        standing = self.runtime.status(CLUSTER_GROUP)
+        return CLUSTER_GROUP in self.replicas.led and standing.applied >= standing.commit
+
+    # Life.
+
+    async def start(self) -> None:
+        """Listen to the other nodes, and take part in `@cluster`. Raises CannotStart."""
+        try:
+            await self.runtime.start()
+        except OSError as error:
+            raise CannotStart(f"cannot listen on {self.settings.listen.peer} for other nodes: {error.strerror}") from error
+        for node, endpoint in self.settings.cluster.members:
+            self.meet(NodeId(node), _address(endpoint))
+        first = tuple(cluster_replica(NodeId(node)) for node, _ in self.settings.cluster.members)
+        await self._start_cluster_replica(first)
+
+    async def _start_cluster_replica(self, first: tuple[ReplicaId, ...]) -> None:
+        replica = cluster_replica(self.id)
+        try:
+            log = await asyncio.to_thread(self._room.open, CLUSTER_GROUP, replica, first)
+            if log is None:
+                raise CannotStart(f"node {self.id} was removed from its cluster: give the new one another number")
+            watcher = self.replicas.herald(CLUSTER_GROUP, Silent())
+            await self.runtime.add_group(CLUSTER_GROUP, replica, log, self.state, watcher=watcher)
+        except (StorageError, OSError) as error:
+            raise CannotStart(f"the log of `@cluster` cannot be opened: {error}") from error
+
+    async def run(self) -> None:
+        """Do all that a node does beside answering clients, for ever."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.hosting.run())
+            tasks.create_task(self.manager.run())
+            tasks.create_task(self._tell_status())
+            tasks.create_task(self._move())
+            tasks.create_task(self._keep_house())
+            tasks.create_task(self._register())
+
+    async def close(self) -> None:
+        """Hand leadership over and let go of everything."""
+        self.ready = False
+        self.replicas.close()
+        await self.calls.close()
+        await self.runtime.close()
+
+    # Other nodes.
+
+    def meet(self, node: NodeId, address: Address) -> None:
+        """There is another node at this address."""
+        if node != self.id and self._peers.get(node) != address:
+            self._peers[node] = address
+            self.runtime.set_peer(node, address)
+
+    def _noted(self, node: NodeId, note: bytes) -> None:
+        kind = note[:1]
+        if kind == STATUS:
+            try:
+                self.directory.hear(node, Status.decode(note[1:]), self.now())
+            except ValueError as error:
+                _log.warning("node %s sent a status that cannot be read: %s", node, error)
+        elif kind in (CALL, ANSWER):
+            self.calls.hear(node, note)
+
+    def _role_changed(self, group: GroupId, change: RoleChange) -> None:
+        if change.leader:
+            self.directory.learn(group, node_of(change.leader), change.term)
+        if group in self.replicas.led:
+            self._news.set()
+
+    async def _tell_status(self) -> None:
+        """A few times a second, and at once when something is led here that was not."""
+        while True:
+            free = shutil.disk_usage(self.settings.node.dir).free
+            led = tuple(self.replicas.led.items())
+            note = STATUS + Status(self._boot, len(self.hosting.running), free, led).encode()
+            for node in self._peers:
+                self.runtime.tell(node, note)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_STATUS_S):
+                    await self._news.wait()
+            self._news.clear()
+
+    async def _asked_to_transfer(self, node: NodeId, body: Body) -> Body:
+        try:
+            await self.runtime.transfer(GroupId(int(body["group"])), ReplicaId(int(body["to"])))
+        except (KeyError, TypeError, ValueError) as error:
+            raise CallFailed("bad-request", f"a transfer that cannot be read: {error}", definite=True) from error
+        except OperationFailed as error:
+            raise CallFailed("not-transferred", str(error), definite=error.definite) from error
+        return {}
+
+    # The metadata.
+
+    def _changed(self, command: c.Command, result: Result) -> None:
+        if isinstance(result, Refused):
+            return
+        if isinstance(command, c.DeleteQueue):
+            self.replicas.forget_queue(command.name)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        for node, info in self.state.nodes.items():
+            self.meet(node, Address(info.peer_host, info.peer_port))
+        for node in self.state.gone & self._peers.keys():
+            del self._peers[node]
+            self.runtime.remove_peer(node)
+        self.directory.forget([group for group in self.directory.leaders if group and group not in self.state.by_group])
+        self.replicas.refresh_settings()
+        self.hosting.poke()
+
+    async def _register(self) -> None:
+        """Be known to the cluster, at the addresses that this node has now; then say that it is ready."""
+        while True:
+            known = self.state.nodes.get(self.id)
+            if known is None or {**known.facts(), "membership": ""} != {**self.info.facts(), "membership": ""}:
+                try:
+                    await self.metadata.change(c.RegisterNode(token=new_token(), node=self.info), _REGISTER_S)
+                except CallFailed as failure:
+                    _log.info("not registered yet: %s", failure)
+                    await asyncio.sleep(_STATUS_S)
+                except Refused as refusal:
+                    raise CannotStart(str(refusal)) from refusal
+                continue
+            self.hosting.poke()
+            if self._is_ready():
+                self.ready = True
+                return
+            await asyncio.sleep(0.02)
+
+    def _is_ready(self) -> bool:
+        """Whether clients can be served: every coordinator of groups is known, and what should run here runs."""
+        groups = self.state.queues.get(GROUPS_QUEUE)
+        if groups is None:
+            return False
+        now = self.now()
+        return all(self.directory.leader_of(partition.group, now) is not None for partition in groups.partitions)
+
+    # What is done now and then.
+
+    async def _move(self) -> None:
+        while True:
+            await asyncio.sleep(_MOVE_S)
+            await self._mover.step(list(self.replicas.led))
+
+    async def _keep_house(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.storage.retention_check_s)
+            for partition in list(self.replicas.partitions.values()):
+                await partition.housekeep()
+            for group in (CLUSTER_GROUP, *self.replicas.coordinations):
+                await self._shorten(group)
+
+    async def _shorten(self, group: GroupId) -> None:
+        """A log whose state is small is replaced by that."""
+        try:
+            status = self.runtime.status(group)
+            if status.applied - status.start > _SNAPSHOT_OFFSETS:
+                await self.runtime.compact(group, status.applied)
+        except (OperationFailed, StorageError) as error:
+            _log.info("group %s: its log is not shortened now: %s", group, error)
+
+
+def node_info(settings: NodeSettings) -> NodeInfo:
+    """What a node tells the cluster of itself."""
+    listen = settings.listen
+    return NodeInfo(
+        id=NodeId(settings.node.id),
+        host=listen.advertise or listen.kafka.host,
+        kafka_port=listen.kafka.port,
+        http_port=listen.http.port,
+        peer_host=listen.advertise or listen.peer.host,
+        peer_port=listen.peer.port,
+        rack=settings.node.rack,
+    )
+
+
+def _address(endpoint: Endpoint) -> Address:
+    return Address(endpoint.host, endpoint.port)
+
+
+def prepare_folder(settings: NodeSettings) -> Path:
+    """The node's folder, which must belong to this node of this cluster. Raises CannotStart."""
+    folder = settings.node.dir
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        mark, text = folder / "identity", f"{settings.cluster.id}\n{settings.node.id}\n"
+        if mark.exists() and mark.read_text() != text:
+            owner, node = mark.read_text().split("\n")[:2]
+            raise CannotStart(
+                f"{folder} belongs to node {node} of cluster {owner!r}, not to node {settings.node.id} of"
+                f" {settings.cluster.id!r}"
+            )
+        mark.write_text(text)
+    except OSError as error:
+        raise CannotStart(f"cannot use {folder}: {error.strerror}") from error
+    return folder

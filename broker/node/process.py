@@ -1,0 +1,142 @@
+"""The process of a node: from its settings to its exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import resource
+import signal
+import sys
+import urllib.error
+import urllib.request
+
+from quorate.broker.http.server import HttpListener
+from quorate.broker.kafka.listener import KafkaListener
+from quorate.broker.kafka.settings import ListenerSettings
+from quorate.broker.node.admin import NodeAdmin
+from quorate.broker.node.backend import NodeBackend
+from quorate.broker.node.local import READY
+from quorate.broker.node.node import CannotStart, Node, node_info, prepare_folder
+from quorate.broker.node.settings import NodeSettings
+from quorate.consensus.core import NodeId
+from quorate.consensus.runtime import new_event_loop, next_boot, tune_process
+from quorate.consensus.transport import Address
+
+_log = logging.getLogger(__name__)
+_JOIN_S = 30.0
+
+
+def run_node(settings: NodeSettings, log_level: str = "info") -> int:
+    """Run a node until SIGTERM or SIGINT. Prints `ready` when it takes requests; returns the exit code."""
+    logging.basicConfig(
+        level=log_level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", stream=sys.stderr
+    )
+    logging.getLogger("quorate.consensus.runtime.driver").setLevel(logging.WARNING)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        boot = next_boot(prepare_folder(settings))
+        tune_process()
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            return runner.run(_serve(settings, boot))
+    except (CannotStart, ValueError) as error:
+        _log.error("%s", error)
+        return 1
+
+
+async def _serve(settings: NodeSettings, boot: int) -> int:
+    loop = asyncio.get_running_loop()
+    over = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, over.set)
+    node = Node(settings, boot)
+    await node.start()
+    if settings.cluster.join:
+        await _join(settings, node)
+    kafka = KafkaListener(NodeBackend(node), _listener_settings(settings))
+    http = HttpListener(NodeAdmin(node))
+    work = loop.create_task(node.run())
+    ending = loop.create_task(over.wait())
+    try:
+        await _listen(settings, kafka, http)
+        await _until_ready(node, work, ending)
+        if node.ready:
+            print(READY, flush=True)
+            _log.info("node %s of cluster %s is ready", node.id, settings.cluster.id)
+        await asyncio.wait([work, ending], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        ending.cancel()
+        await kafka.close()
+        await http.close()
+        failure = await _end(work)
+        await node.close()
+    if failure is not None:
+        _log.error("the node has stopped because of this", exc_info=failure)
+        return 1
+    return 0
+
+
+async def _listen(settings: NodeSettings, kafka: KafkaListener, http: HttpListener) -> None:
+    listen = settings.listen
+    for name, listener, endpoint in (("Kafka", kafka, listen.kafka), ("HTTP", http, listen.http)):
+        try:
+            await listener.start(endpoint.host, endpoint.port)
+        except OSError as error:
+            raise CannotStart(f"cannot listen on {endpoint} for {name} clients: {error.strerror}") from error
+
+
+async def _until_ready(node: Node, work: asyncio.Task[None], ending: asyncio.Task[bool]) -> None:
+    while not (node.ready or work.done() or ending.done()):
+        await asyncio.sleep(0.01)
+
+
+async def _end(work: asyncio.Task[None]) -> BaseException | None:
+    """Stop the node's own work; what it failed with, if it did."""
+    work.cancel()
+    await asyncio.wait([work])
+    return None if work.cancelled() else work.exception()
+
+
+async def _join(settings: NodeSettings, node: Node) -> None:
+    """Ask a running cluster to be let in. Raises CannotStart."""
+    body = json.dumps({"cluster": settings.cluster.id, "node": node_info(settings).facts()}).encode()
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _JOIN_S
+    trouble = ""
+    while loop.time() < deadline:
+        for endpoint in settings.cluster.join:
+            try:
+                said = await asyncio.to_thread(_post, f"http://{endpoint}/v1/nodes", body)
+            except urllib.error.HTTPError as error:
+                with error:
+                    trouble = error.read().decode(errors="replace")
+                if error.code < 500:
+                    raise CannotStart(f"{endpoint} does not let this node in: {trouble}") from error
+            except OSError as error:
+                trouble = f"{endpoint}: {error}"
+            else:
+                for one in said["nodes"]:
+                    node.meet(NodeId(one["id"]), Address(one["peer_host"], one["peer_port"]))
+                return
+        await asyncio.sleep(0.5)
+    raise CannotStart(f"no node of the cluster could be asked to let this one in: {trouble}")
+
+
+def _post(url: str, body: bytes) -> dict[str, list[dict[str, object]]]:
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        said: dict[str, list[dict[str, object]]] = json.load(answer)
+        return said
+
+
+def _listener_settings(settings: NodeSettings) -> ListenerSettings:
+    kafka = settings.kafka
+    return ListenerSettings(
+        max_connections=kafka.max_connections,
+        max_connections_per_ip=kafka.max_connections,
+        max_request_bytes=kafka.max_request_bytes,
+        idle_ms=kafka.idle_s * 1000,
+        auto_create=settings.queues.auto_create,
+    )
