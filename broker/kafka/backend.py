@@ -6,10 +6,12 @@ coroutine or has a callback; what is usually there at once returns either the va
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, Protocol
+
+from quorate.broker.groups import Done, Identity, JoinRequest, Leaver, OffsetToCommit, SyncRequest
 
 Buffer = bytes | bytearray | memoryview
 
@@ -242,6 +244,35 @@ class ProducerId(NamedTuple):
     epoch: int
 
 
+class Groups(Protocol):
+    """A coordinator that serves on this node: `quorate.broker.groups.Coordinator` with its time and effects seen to.
+
+    `done` takes the fields of Kafka's answer (of one element, where there are several), once, possibly before the call returns.
+    """
+
+    def join(self, request: JoinRequest, done: Done) -> None: ...
+
+    def sync(self, request: SyncRequest, done: Done) -> None: ...
+
+    def heartbeat(self, group_id: str, member: Identity, done: Done) -> None: ...
+
+    def leave(self, group_id: str, leavers: Sequence[Leaver], done: Done, *, batched: bool) -> None: ...
+
+    def commit_offsets(
+        self, group_id: str, member: Identity, queues: Mapping[str, Sequence[OffsetToCommit]], done: Done
+    ) -> None: ...
+
+    def fetch_offsets(self, group_id: str, queues: Mapping[str, Sequence[int]] | None, done: Done) -> None: ...
+
+    def delete_offsets(self, group_id: str, queues: Mapping[str, Sequence[int]], done: Done) -> None: ...
+
+    def list_groups(self, states: Collection[str], done: Done) -> None: ...
+
+    def describe_group(self, group_id: str, done: Done) -> None: ...
+
+    def delete_group(self, group_id: str, done: Done) -> None: ...
+
+
 class Backend(Protocol):
     """The node behind a listener."""
 
@@ -303,3 +334,9 @@ class Backend(Protocol):
 
     def coordinator_node(self, group: str) -> int:
         """The node that coordinates a group; -1 if there is none now."""
+
+    def groups(self, group: str) -> Groups:
+        """The coordinator of a group, if it is here. Raises KafkaFailure: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS."""
+
+    def all_groups(self) -> Sequence[Groups]:
+        """All coordinators that are here."""

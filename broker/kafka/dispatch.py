@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from quorate.broker.kafka.context import Call, Context, Later, Message
-from quorate.broker.kafka.handlers import configs, fetch, groups, metadata, offsets, produce, producers, topics, versions
+from quorate.broker.kafka.handlers import commits, configs, fetch, groups, metadata, offsets, produce, producers, topics, versions
 from quorate.broker.kafka.request import Request
 from quorate.broker.protocol.kafka.apis import SUPPORTED, Api
 from quorate.broker.protocol.kafka.codec import decode_request, encode_response
 from quorate.broker.protocol.kafka.errors import BadMessage
 
 Handler = Callable[[Context, Call, Message], Message | Later]
+CallbackHandler = Callable[[Context, Call, Message, Callable[[Message], None]], None]
 
 _PRODUCE, _FETCH, _API_VERSIONS = int(Api.PRODUCE), int(Api.FETCH), int(Api.API_VERSIONS)
 
@@ -28,18 +29,20 @@ HANDLERS: Mapping[int, Handler] = {
     Api.DESCRIBE_CONFIGS: configs.describe_configs,
     Api.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
     Api.INIT_PRODUCER_ID: producers.init_producer_id,
+}
+BY_CALLBACK: Mapping[int, CallbackHandler] = {
     Api.JOIN_GROUP: groups.join_group,
     Api.SYNC_GROUP: groups.sync_group,
     Api.HEARTBEAT: groups.heartbeat,
     Api.LEAVE_GROUP: groups.leave_group,
-    Api.OFFSET_COMMIT: groups.offset_commit,
-    Api.OFFSET_FETCH: groups.offset_fetch,
-    Api.OFFSET_DELETE: groups.offset_delete,
+    Api.OFFSET_COMMIT: commits.offset_commit,
+    Api.OFFSET_FETCH: commits.offset_fetch,
+    Api.OFFSET_DELETE: commits.offset_delete,
     Api.DESCRIBE_GROUPS: groups.describe_groups,
     Api.LIST_GROUPS: groups.list_groups,
     Api.DELETE_GROUPS: groups.delete_groups,
 }
-SERVED = {int(api): SUPPORTED[api] for api in (Api.PRODUCE, Api.FETCH, Api.API_VERSIONS, *map(Api, HANDLERS))}
+SERVED = {int(api): SUPPORTED[api] for api in (Api.PRODUCE, Api.FETCH, Api.API_VERSIONS, *map(Api, HANDLERS), *map(Api, BY_CALLBACK))}
 """What is advertised: the APIs that have a handler."""
 
 
@@ -65,6 +68,10 @@ def dispatch(context: Context, request: Request) -> Later | None:
         request.reply(versions.api_versions(SERVED))
         return None
     call = Call(api, version, request.client_id or "", request.origin.host)
+    by_callback = BY_CALLBACK.get(api)
+    if by_callback is not None:
+        by_callback(context, call, message, request.reply)
+        return None
     answer = HANDLERS[api](context, call, message)
     if not isinstance(answer, dict):
         return answer
