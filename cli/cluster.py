@@ -1,4 +1,4 @@
-"""`quorate nodes`, `queues`, `drain`, `undrain`, `remove`, `rebalance`: a running cluster, asked through any of its nodes."""
+"""`quorate nodes`, `queues`, `drain`, `undrain`, `remove`, `rebalance`: a running cluster, asked through any node."""
 
 from __future__ import annotations
 

@@ -12,22 +12,36 @@ from enum import IntEnum
 from typing import NamedTuple, Protocol
 
 from quorate.broker.groups import Done, Identity, JoinRequest, Leaver, OffsetToCommit, SyncRequest
+from quorate.broker.partition.values import Appended, EpochEnd, Fetched, KafkaFailure, ListedOffset
+
+__all__ = [
+    "AlterKind",
+    "Alteration",
+    "AppendDone",
+    "Appended",
+    "Backend",
+    "Broker",
+    "Buffer",
+    "Cancel",
+    "CreatedQueue",
+    "EpochEnd",
+    "Fetched",
+    "Groups",
+    "KafkaFailure",
+    "ListedOffset",
+    "NewQueue",
+    "Partition",
+    "PartitionView",
+    "ProducerId",
+    "QueueView",
+    "ResourceKind",
+    "Setting",
+    "SettingSource",
+    "SettingType",
+    "TimeSpec",
+]
 
 Buffer = bytes | bytearray | memoryview
-
-
-class KafkaFailure(Exception):
-    """A refusal in Kafka's terms. Raised, or handed to a callback, or one of several results."""
-
-    def __init__(self, error: int, message: str = "") -> None:
-        super().__init__(error, message)
-        self.error = error
-        """Kafka's error code."""
-        self.message = message
-        """For people. Only some answers can carry it."""
-
-    def __str__(self) -> str:
-        return f"error {int(self.error)}: {self.message}"
 
 
 # The cluster as every node sees it.
@@ -72,44 +86,6 @@ class QueueView(NamedTuple):
 # One partition, on the node that leads it.
 
 
-class Appended(NamedTuple):
-    """Where a batch now stands. For a duplicate of an idempotent producer: where it stood already."""
-
-    base_offset: int
-    append_time: int
-    """The log-append time in ms; -1 if the records keep the producer's times."""
-    log_start: int
-
-
-class Fetched(NamedTuple):
-    """Whole committed batches, and where the log ends."""
-
-    records: Sequence[Buffer]
-    """Batches in order; the first one may begin before the offset that was asked for. They are not copied."""
-    size: int
-    """Bytes in `records`."""
-    next_offset: int
-    """Where to go on reading: the offset after the last batch, or the offset that was asked for."""
-    high_watermark: int
-    """The first offset that is not committed."""
-    log_start: int
-
-
-class ListedOffset(NamedTuple):
-    """An answer to a question for an offset; -1 everywhere if there is none."""
-
-    offset: int
-    timestamp: int
-    epoch: int
-
-
-class EpochEnd(NamedTuple):
-    """The end of an epoch: the largest epoch not above the one that was asked for, and the first offset after it."""
-
-    epoch: int
-    end_offset: int
-
-
 class TimeSpec(IntEnum):
     """Timestamps in a question for an offset that are not times."""
 
@@ -125,7 +101,7 @@ Cancel = Callable[[], None]
 class Partition(Protocol):
     """The local replica of a partition. Everything but `wait` needs the leader, or fails with NOT_LEADER_OR_FOLLOWER."""
 
-    def append(self, data: memoryview, acks: int, done: AppendDone) -> None:
+    def append(self, data: memoryview | bytearray, acks: int, done: AppendDone) -> None:
         """Check and append exactly one batch. `data` is patched in place and belongs to the partition from now on.
 
         `done` is called once, possibly before this returns. Raises KafkaFailure, and then `done` is not called. With

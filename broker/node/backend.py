@@ -286,14 +286,15 @@ class NodeBackend:
         leader = self._node.directory.leader_of(partition.group, self._node.now()) if partition is not None else None
         return leader.node if leader is not None else -1
 
-    def coordination(self, group: str) -> Coordination | None:
-        """Who coordinates a group, if that is on this node."""
+    def groups(self, group: str) -> Coordination:
         partition = self._groups_partition(group)
-        return self._node.replicas.coordinations.get(partition.group) if partition is not None else None
+        found = self._node.replicas.coordinations.get(partition.group) if partition is not None else None
+        if found is None:
+            raise KafkaFailure(Error.NOT_COORDINATOR, f"node {self._node.id} does not coordinate {group!r}")
+        return found
 
-    def coordinations(self) -> Sequence[Coordination]:
-        """All coordinators on this node."""
-        return list(self._node.replicas.coordinations.values())
+    def all_groups(self) -> Sequence[Coordination]:
+        return [one for one in self._node.replicas.coordinations.values() if one.serves]
 
     def _groups_partition(self, group: str) -> PartitionInfo | None:
         queue = self._state.queues.get(GROUPS_QUEUE)

@@ -6,13 +6,14 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
-from quorate.broker.groups.coordinator import Coordinator
-from quorate.broker.groups.effects import Append, Confirm, Report
+from quorate.broker.groups.coordinator import Coordinator, Standing
+from quorate.broker.groups.effects import Append, Confirm, Done, Report
 from quorate.broker.groups.errors import Failure
 from quorate.broker.groups.records import build_batch
+from quorate.broker.groups.requests import Identity, JoinRequest, Leaver, OffsetToCommit, SyncRequest
 from quorate.broker.groups.settings import GroupSettings
 from quorate.broker.groups.state import GroupsState
 from quorate.consensus.batch.header import record_count
@@ -44,6 +45,63 @@ class Coordination:
     def now(self) -> Millis:
         """The coordinator's time: monotonic, in milliseconds."""
         return Millis(int(self._loop.time() * 1000))
+
+    @property
+    def serves(self) -> bool:
+        """Whether this replica coordinates its groups now."""
+        return self.coordinator.standing is Standing.SERVING
+
+    # Requests: the coordinator's own, with their time and their effects seen to. Fits `Groups` of the Kafka listener.
+
+    def join(self, request: JoinRequest, done: Done) -> None:
+        self.coordinator.join(self.now, request, done)
+        self.settle()
+
+    def sync(self, request: SyncRequest, done: Done) -> None:
+        self.coordinator.sync(self.now, request, done)
+        self.settle()
+
+    def heartbeat(self, group_id: str, member: Identity, done: Done) -> None:
+        self.coordinator.heartbeat(self.now, group_id, member, done)
+        self.settle()
+
+    def leave(self, group_id: str, leavers: Sequence[Leaver], done: Done, *, batched: bool) -> None:
+        self.coordinator.leave(self.now, group_id, leavers, done, batched=batched)
+        self.settle()
+
+    def commit_offsets(
+        self, group_id: str, member: Identity, queues: Mapping[str, Sequence[OffsetToCommit]], done: Done
+    ) -> None:
+        self.coordinator.commit_offsets(self.now, group_id, member, queues, done)
+        self.settle()
+
+    def fetch_offsets(self, group_id: str, queues: Mapping[str, Sequence[int]] | None, done: Done) -> None:
+        self.coordinator.fetch_offsets(self.now, group_id, queues, done)
+        self.settle()
+
+    def delete_offsets(self, group_id: str, queues: Mapping[str, Sequence[int]], done: Done) -> None:
+        self.coordinator.delete_offsets(self.now, group_id, queues, done)
+        self.settle()
+
+    def list_groups(self, states: Collection[str], done: Done) -> None:
+        self.coordinator.list_groups(self.now, states, done)
+        self.settle()
+
+    def describe_group(self, group_id: str, done: Done) -> None:
+        self.coordinator.describe_group(self.now, group_id, done)
+        self.settle()
+
+    def delete_group(self, group_id: str, done: Done) -> None:
+        self.coordinator.delete_group(self.now, group_id, done)
+        self.settle()
+
+    def forget_queue(self, queue: str) -> None:
+        self.coordinator.forget_queue(self.now, queue)
+        self.settle()
+
+    def expire_offsets(self, wall_ms: int) -> None:
+        self.coordinator.expire_offsets(self.now, wall_ms)
+        self.settle()
 
     # The state machine.
 

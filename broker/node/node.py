@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import logging
 import shutil
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -64,7 +65,7 @@ class Node:
         self.manager = Manager(self.metadata, self.calls, self.directory, self.manages, self.now, self._manager_settings())
         self._news = asyncio.Event()
         """There is something to tell the other nodes at once."""
-        self.ready = False
+        self.is_ready = asyncio.Event()
         self.state.listeners.append(self._changed)
         self.state.on_loaded.append(self._refresh)
         self.calls.on("transfer", self._asked_to_transfer)
@@ -96,6 +97,11 @@ class Node:
     def now(self) -> Millis:
         """Monotonic, in milliseconds."""
         return Millis(int(self._loop.time() * 1000))
+
+    @property
+    def ready(self) -> bool:
+        """Whether clients can be served."""
+        return self.is_ready.is_set()
 
     def manages(self) -> bool:
         """Whether this node leads `@cluster`, and knows all of it."""
@@ -138,7 +144,7 @@ class Node:
 
     async def close(self) -> None:
         """Hand leadership over and let go of everything."""
-        self.ready = False
+        self.is_ready.clear()
         self.replicas.close()
         await self.calls.close()
         await self.runtime.close()
@@ -223,7 +229,7 @@ class Node:
                 continue
             self.hosting.poke()
             if self._is_ready():
-                self.ready = True
+                self.is_ready.set()
                 return
             await asyncio.sleep(0.02)
 
@@ -247,6 +253,8 @@ class Node:
             await asyncio.sleep(self.settings.storage.retention_check_s)
             for partition in list(self.replicas.partitions.values()):
                 await partition.housekeep()
+            for coordination in list(self.replicas.coordinations.values()):
+                coordination.expire_offsets(int(time.time() * 1000))
             for group in (CLUSTER_GROUP, *self.replicas.coordinations):
                 await self._shorten(group)
 

@@ -10,6 +10,7 @@ import signal
 import sys
 import urllib.error
 import urllib.request
+from typing import Any
 
 from quorate.broker.http.server import HttpListener
 from quorate.broker.kafka.listener import KafkaListener
@@ -88,8 +89,9 @@ async def _listen(settings: NodeSettings, kafka: KafkaListener, http: HttpListen
 
 
 async def _until_ready(node: Node, work: asyncio.Task[None], ending: asyncio.Task[bool]) -> None:
-    while not (node.ready or work.done() or ending.done()):
-        await asyncio.sleep(0.01)
+    ready = asyncio.ensure_future(node.is_ready.wait())
+    await asyncio.wait([ready, work, ending], return_when=asyncio.FIRST_COMPLETED)
+    ready.cancel()
 
 
 async def _end(work: asyncio.Task[None]) -> BaseException | None:
@@ -124,10 +126,10 @@ async def _join(settings: NodeSettings, node: Node) -> None:
     raise CannotStart(f"no node of the cluster could be asked to let this one in: {trouble}")
 
 
-def _post(url: str, body: bytes) -> dict[str, list[dict[str, object]]]:
+def _post(url: str, body: bytes) -> dict[str, Any]:
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")
     with urllib.request.urlopen(request, timeout=10) as answer:
-        said: dict[str, list[dict[str, object]]] = json.load(answer)
+        said: dict[str, Any] = json.load(answer)
         return said
 
 

@@ -100,8 +100,7 @@ class Replicas:
     def forget_queue(self, name: str) -> None:
         """A queue was deleted: its consumers' offsets go too."""
         for coordination in self.coordinations.values():
-            coordination.coordinator.forget_queue(coordination.now, name)
-            coordination.settle()
+            coordination.forget_queue(name)
 
     def __iter__(self) -> Iterator[GroupId]:
         return iter((*self.partitions, *self.coordinations))
