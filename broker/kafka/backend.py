@@ -223,7 +223,7 @@ class ProducerId(NamedTuple):
 class Groups(Protocol):
     """A coordinator that serves on this node: `quorate.broker.groups.Coordinator` with its time and effects seen to.
 
-    `done` takes the fields of Kafka's answer (of one element, where there are several), once, possibly before the call returns.
+    `done` takes the fields of Kafka's answer (of one element, where there are several), once, possibly before this returns.
     """
 
     def join(self, request: JoinRequest, done: Done) -> None: ...

@@ -1,4 +1,4 @@
-"""One log line for each thing that a client does wrong, but not one for each time: a client in a loop must not fill the disk."""
+"""One log line for each thing that a client does wrong, not one for each time: a client in a loop must not fill the disk."""
 
 from __future__ import annotations
 

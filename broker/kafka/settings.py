@@ -13,7 +13,7 @@ class ListenerSettings:
     """Limits of one node's Kafka listener. More of anything serves larger or more clients, and costs memory."""
 
     max_request_bytes: int = 100 * MIB
-    """A larger request ends its connection. Kafka's default; messages are limited by their queue, this is the outer bound."""
+    """A larger request ends its connection. Kafka's default; messages are limited by their queue, this is the outer one."""
     max_connections: int = 4096
     max_connections_per_ip: int = 1024
     max_in_flight: int = 512

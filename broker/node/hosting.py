@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from quorate.broker.cluster.state import ClusterState
-from quorate.broker.cluster.values import PartitionInfo
+from quorate.broker.cluster.values import CLUSTER_GROUP, PartitionInfo
 from quorate.consensus.core import Configuration, GroupId, NodeId, ReplicaId, new_group, new_replica, node_of
 from quorate.consensus.core.types import incarnation_of
 from quorate.consensus.storage.api import StorageError
@@ -53,6 +53,8 @@ def wanted_here(state: ClusterState, me: NodeId) -> dict[GroupId, Wanted]:
 
 def is_over(state: ClusterState, me: NodeId, group: GroupId, incarnation: int) -> bool:
     """Whether the metadata knows this replica and does not want it any more. What is newer than the metadata is not over."""
+    if group == CLUSTER_GROUP:
+        return False
     found = state.by_group.get(group)
     if found is None:
         return group < state.next_group

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from quorate.broker.protocol.kafka.produce import ProduceRequest, decode_produce, encode_produce_response
-
 from quorate.broker.kafka.backend import Appended, KafkaFailure
 from quorate.broker.kafka.context import Context
 from quorate.broker.kafka.request import Request
 from quorate.broker.protocol.kafka.errors import Error
+from quorate.broker.protocol.kafka.produce import ProduceRequest, decode_produce, encode_produce_response
 
 _ACKS = (-1, 0, 1)
 _OLDEST_FORMAT = 3
