@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from bench.peers import maven
@@ -46,10 +47,12 @@ log4j.appender.out.layout.ConversionPattern=%d %p %c: %m%n
 class ApacheKafka:
     """Nodes 1..n. As shipped Kafka leaves flushing to the kernel; `fsync` makes it flush each append before the answer."""
 
-    def __init__(self, folder: Path, nodes: int = 3, *, fsync: bool = False) -> None:
+    def __init__(
+        self, folder: Path, nodes: int = 3, *, fsync: bool = False, settings: Mapping[str, str] | None = None
+    ) -> None:
         self.name = "kafka-fsync" if fsync else "kafka"
         self._folder = folder
-        self._fsync = fsync
+        self._settings = {**(settings or {}), **({"log.flush.interval.messages": "1"} if fsync else {})}
         self._ids = range(1, nodes + 1)
         self._ports: dict[int, int] = {}
         self._controller_ports: dict[int, int] = {}
@@ -111,8 +114,7 @@ class ApacheKafka:
             replicas=min(3, len(self._ids)),
             majority=min(3, len(self._ids)) // 2 + 1,
         )
-        if self._fsync:
-            settings += "log.flush.interval.messages=1\n"
+        settings += "".join(f"{name}={value}\n" for name, value in self._settings.items())
         (home / "server.properties").write_text(settings)
         (home / "log4j.properties").write_text(_LOGGING)
 
