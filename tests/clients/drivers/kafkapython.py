@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
 from tests.clients.drivers.job import PATIENCE_S, Job, Told, as_record, number_of, numbered, of_record, say
 
@@ -90,6 +90,13 @@ class KafkaPython:
                 say(numbers=numbers)
         consumer.close()
         say(left=True)
+
+    def look(self, job: Job) -> None:
+        """What its admin client sees."""
+        admin = KafkaAdminClient(bootstrap_servers=job.bootstrap.split(","))
+        brokers = sorted(broker["node_id"] for broker in admin.describe_cluster()["brokers"])
+        say(topics=sorted(admin.list_topics()), brokers=brokers)
+        admin.close()
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # the library has no types
