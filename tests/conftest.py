@@ -7,6 +7,7 @@ from hypothesis import settings
 
 DEFAULT_SIM_SEEDS = 300
 DEFAULT_CRASH_ROUNDS = 200
+DEFAULT_KILL_ROUNDS = 3
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -24,6 +25,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=DEFAULT_CRASH_ROUNDS,
         metavar="N",
         help=f"how often the storage tests kill a writer, and how often its power goes out (default {DEFAULT_CRASH_ROUNDS})",
+    )
+    group.addoption(
+        "--kill-rounds",
+        type=int,
+        default=DEFAULT_KILL_ROUNDS,
+        metavar="N",
+        help=f"how often the client tests kill a node under load (default {DEFAULT_KILL_ROUNDS})",
+    )
+    group.addoption(
+        "--broker",
+        choices=("quorate", "kafka"),
+        default="quorate",
+        help="whom the client tests talk to; kafka: Apache Kafka from Maven Central, to prove the tests themselves",
     )
     group.addoption(
         "--rewrite",

@@ -1,0 +1,87 @@
+"""Java libraries by Maven: a small project in the user's cache folder, whose dependencies Maven copies beside it, once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.peers.api import NotHere
+
+KAFKA_VERSION = "3.9.0"
+_FETCH_S = 600.0
+
+_POM = """\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>quorate.bench</groupId>
+  <artifactId>peer</artifactId>
+  <version>1</version>
+  <dependencies>
+{dependencies}
+  </dependencies>
+</project>
+"""
+_DEPENDENCY = (
+    "    <dependency><groupId>{0.group}</groupId><artifactId>{0.artifact}</artifactId><version>{0.version}</version></dependency>"
+)
+
+
+@dataclass(frozen=True)
+class Library:
+    """What Maven calls coordinates."""
+
+    group: str
+    artifact: str
+    version: str
+
+
+KAFKA = (
+    Library("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
+    Library("org.apache.kafka", "kafka-tools", KAFKA_VERSION),
+)
+
+
+def cache_folder() -> Path:
+    """Where fetched things are kept between runs."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "quorate"
+
+
+def java() -> str:
+    """The path of `java`. Raises NotHere."""
+    path = shutil.which("java")
+    if path is None:
+        raise NotHere("there is no `java` here (on Debian and Ubuntu: sudo apt install default-jre-headless)")
+    return path
+
+
+def classpath(libraries: tuple[Library, ...] = KAFKA) -> str:
+    """A Java class path with these libraries and all that they need at run time. Raises NotHere."""
+    java()
+    name = "+".join(f"{library.artifact}-{library.version}" for library in libraries)
+    folder = cache_folder() / name
+    if not (folder / "complete").exists():
+        _fetch(folder, libraries)
+    return f"{folder / 'jars'}/*"
+
+
+def _fetch(folder: Path, libraries: tuple[Library, ...]) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise NotHere("there is no `mvn` here to fetch it with (on Debian and Ubuntu: sudo apt install maven)")
+    folder.mkdir(parents=True, exist_ok=True)
+    pom = folder / "pom.xml"
+    pom.write_text(_POM.format(dependencies="\n".join(map(_DEPENDENCY.format, libraries))))
+    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={folder / 'jars'}"]
+    try:
+        done = subprocess.run(
+            [maven, "-q", "-B", "-f", str(pom), *goal], capture_output=True, text=True, timeout=_FETCH_S, check=False
+        )
+    except subprocess.TimeoutExpired as late:
+        raise NotHere(f"Maven did not fetch it within {_FETCH_S:.0f} s") from late
+    if done.returncode != 0:
+        said = next((line for line in done.stdout.splitlines() if "ERROR" in line), done.stderr.strip() or "no reason given")
+        raise NotHere(f"Maven could not fetch it: {said[:300]}")
+    (folder / "complete").touch()
