@@ -77,7 +77,10 @@ def dispatch(context: Context, request: Request) -> Later | None:
     if api == _FETCH:
         fetch.fetch(context, request)
         return None
-    message = decode_request(api, version, request.body)
+    try:
+        message = decode_request(api, version, request.body)
+    except BadMessage as error:
+        raise BadMessage(f"api {api} version {version}: {error}") from error
     if api == _API_VERSIONS:
         request.reply(versions.api_versions(SERVED))
         return None
