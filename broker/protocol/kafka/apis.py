@@ -1,4 +1,4 @@
-"""Which requests we speak, in which versions, and from which version on they are flexible (compact lengths, tagged fields)."""
+"""Which requests we speak, in which versions, and from which version on they are flexible (compact, with tagged fields)."""
 
 from __future__ import annotations
 

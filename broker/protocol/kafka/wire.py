@@ -49,7 +49,7 @@ def read_uvarint(view: memoryview, at: int) -> tuple[int, int]:
 
 
 def read_length(view: memoryview, at: int, flexible: bool, *, short: bool = False) -> tuple[int, int]:
-    """The length before a string (`short`: 16 bits), bytes or an array: -1 is null. It is not yet compared with what remains."""
+    """The length before a string (`short`: 16 bits), bytes or an array: -1 is null. Not yet compared with what remains."""
     if flexible:
         length, at = read_uvarint(view, at)
         return length - 1, at
