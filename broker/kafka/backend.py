@@ -19,12 +19,14 @@ Buffer = bytes | bytearray | memoryview
 class KafkaFailure(Exception):
     """A refusal in Kafka's terms. Raised, or handed to a callback, or one of several results."""
 
-    def __init__(self, error: int, message: str = "") -> None:
+    def __init__(self, error: int, message: str = "", *, definite: bool = True) -> None:
         super().__init__(error, message)
         self.error = error
         """Kafka's error code."""
         self.message = message
         """For people. Only some answers can carry it."""
+        self.definite = definite
+        """It has not happened and will not happen."""
 
     def __str__(self) -> str:
         return f"error {int(self.error)}: {self.message}"
@@ -79,6 +81,7 @@ class Appended(NamedTuple):
     append_time: int
     """The log-append time in ms; -1 if the records keep the producer's times."""
     log_start: int
+    epoch: int = -1
 
 
 class Fetched(NamedTuple):

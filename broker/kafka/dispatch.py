@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from quorate.broker.kafka.context import Call, Context, Later, Message
-from quorate.broker.kafka.handlers import commits, configs, fetch, groups, metadata, offsets, produce, producers, topics, versions
+from quorate.broker.kafka.handlers import (
+    commits,
+    configs,
+    fetch,
+    groups,
+    metadata,
+    offsets,
+    produce,
+    producers,
+    topics,
+    versions,
+)
 from quorate.broker.kafka.request import Request
 from quorate.broker.protocol.kafka.apis import SUPPORTED, Api
 from quorate.broker.protocol.kafka.codec import decode_request, encode_response
@@ -42,7 +53,10 @@ BY_CALLBACK: Mapping[int, CallbackHandler] = {
     Api.LIST_GROUPS: groups.list_groups,
     Api.DELETE_GROUPS: groups.delete_groups,
 }
-SERVED = {int(api): SUPPORTED[api] for api in (Api.PRODUCE, Api.FETCH, Api.API_VERSIONS, *map(Api, HANDLERS), *map(Api, BY_CALLBACK))}
+SERVED = {
+    int(api): SUPPORTED[api]
+    for api in (Api.PRODUCE, Api.FETCH, Api.API_VERSIONS, *map(Api, HANDLERS), *map(Api, BY_CALLBACK))
+}
 """What is advertised: the APIs that have a handler."""
 
 

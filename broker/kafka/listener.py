@@ -30,7 +30,7 @@ class KafkaListener:
         self._server: asyncio.Server | None = None
         self._connections: dict[Connection, None] = {}
         self._by_host: dict[str, int] = {}
-        self._tasks: set[asyncio.Task[dict[str, Any]]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._sweep: asyncio.TimerHandle | None = None
         self._emptied: asyncio.Future[None] | None = None
 
@@ -40,7 +40,7 @@ class KafkaListener:
         """Listen; the address, with the port that was chosen if `port` is 0. Raises OSError."""
         self.loop = asyncio.get_running_loop()
         self._complaints = Complaints(_LOG, self.loop.time)
-        self._context = Context(self._backend, self.settings, self.loop)
+        self._context = Context(self._backend, self.settings, self.loop, self._spawn)
         self._server = await self.loop.create_server(lambda: Connection(self), host, port, ssl=security)
         self._plan_sweep()
         bound_host, bound_port = self._server.sockets[0].getsockname()[:2]
@@ -136,10 +136,20 @@ class KafkaListener:
                 return request.reply(task.result())
             # A mistake of ours. The client is told nothing it could misunderstand, and everybody else goes on.
             _LOG.error("api %d version %d failed", request.api, request.version, exc_info=error)
-            if isinstance(request.origin, Connection):
-                request.origin.fail("its request could not be served")
+            request.origin.fail("its request could not be served")
 
         task.add_done_callback(done)
+
+    def _spawn(self, later: Coroutine[Any, Any, None]) -> None:
+        """Run what answers its request by itself."""
+        task = self.loop.create_task(later)
+        self._tasks.add(task)
+        task.add_done_callback(self._spawned)
+
+    def _spawned(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _LOG.error("a request failed half way", exc_info=task.exception())
 
     def _plan_sweep(self) -> None:
         period = max(0.01, min(self.settings.idle_ms, self.settings.frame_ms, 4_000) / 4_000)

@@ -31,7 +31,18 @@ class Receiver:
     Invariant: shared[begin:end] is what was received and not handed on.
     """
 
-    __slots__ = ("_begin", "_end", "_large", "_large_end", "_large_size", "_on_frame", "_shared", "_shared_bytes", "halted", "limit")
+    __slots__ = (
+        "_begin",
+        "_end",
+        "_large",
+        "_large_end",
+        "_large_size",
+        "_on_frame",
+        "_shared",
+        "_shared_bytes",
+        "halted",
+        "limit",
+    )
 
     def __init__(self, on_frame: Callable[[memoryview], None], limit: int, shared_bytes: int = SHARED_BYTES) -> None:
         """`on_frame(frame)`: a whole request without its length, in memory of its own."""

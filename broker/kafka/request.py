@@ -17,6 +17,9 @@ class Origin(Protocol):
     def completed(self, request: Request) -> None:
         """The request has its answer."""
 
+    def fail(self, why: str) -> None:
+        """The request cannot be answered: end the connection."""
+
 
 class Request:
     """A slot in its connection's queue. Completed exactly once, by `reply`, `send` or `no_answer`, in any order."""

@@ -80,9 +80,7 @@ def _fetch(backend: Backend, wanted: Message, reply: Reply) -> None:
 def offset_delete(context: Context, call: Call, message: Message, reply: Reply) -> None:
     """OffsetDelete."""
     group = message["group_id"]
-    queues = {
-        topic["name"]: [one["partition_index"] for one in topic["partitions"]] for topic in message["topics"]
-    }
+    queues = {topic["name"]: [one["partition_index"] for one in topic["partitions"]] for topic in message["topics"]}
     try:
         context.backend.groups(group).delete_offsets(group, queues, reply)
     except KafkaFailure as failure:
