@@ -30,8 +30,7 @@ class KafkaListener:
         self._server: asyncio.Server | None = None
         self._connections: dict[Connection, None] = {}
         self._by_host: dict[str, int] = {}
-        self._tasks: set[asyncio.Task[dict[str, Any]]] = set()
-        self._beside: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._sweep: asyncio.TimerHandle | None = None
         self._emptied: asyncio.Future[None] | None = None
 
@@ -60,11 +59,10 @@ class KafkaListener:
         await self._until_empty(self.settings.close_ms / 1000)
         for connection in list(self._connections):
             connection.abort()
-        tasks = [*self._tasks, *self._beside]
-        for task in tasks:
+        for task in self._tasks:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        if self._tasks:
+            await asyncio.wait(self._tasks)
         await self._until_empty(self.settings.close_ms / 1000)
         await server.wait_closed()
 
@@ -142,15 +140,16 @@ class KafkaListener:
 
         task.add_done_callback(done)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self.loop.create_task(work)
-        self._beside.add(task)
-        task.add_done_callback(self._spawned_ended)
+    def _spawn(self, later: Coroutine[Any, Any, None]) -> None:
+        """Run what answers its request by itself."""
+        task = self.loop.create_task(later)
+        self._tasks.add(task)
+        task.add_done_callback(self._spawned)
 
-    def _spawned_ended(self, task: asyncio.Task[None]) -> None:
-        self._beside.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _LOG.error("a request could not be served", exc_info=error)
+    def _spawned(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _LOG.error("a request failed half way", exc_info=task.exception())
 
     def _plan_sweep(self) -> None:
         period = max(0.01, min(self.settings.idle_ms, self.settings.frame_ms, 4_000) / 4_000)

@@ -18,7 +18,7 @@ class Origin(Protocol):
         """The request has its answer."""
 
     def fail(self, why: str) -> None:
-        """The request cannot be answered: the connection ends."""
+        """The request cannot be answered: end the connection."""
 
 
 class Request:

@@ -1,182 +1,232 @@
-"""Fetch: the hot path out. Whole batches go from the log into the answer untouched; a long poll waits without a task.
+"""Fetch: the hot path out. What is there is answered at once, without a task and without a copy of the records.
 
-What is in memory is answered at once. What has to come from the disk, or is not there yet, is waited for by callbacks.
+Otherwise the request waits with its partitions, which wake it: nothing is polled. Reads that need the disk, and only those,
+go on in a coroutine.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
-from quorate.broker.kafka.backend import Backend, Cancel, Fetched, KafkaFailure, Partition, QueueView
+from quorate.broker.kafka.backend import Buffer, Cancel, Fetched, KafkaFailure, Partition
 from quorate.broker.kafka.context import Context
+from quorate.broker.kafka.handlers.leaders import NOBODY, endpoints, leader_if_moved
 from quorate.broker.kafka.request import Request
 from quorate.broker.protocol.kafka.errors import Error
-from quorate.broker.protocol.kafka.fetch import (
-    FetchedPartition,
-    FetchRequest,
-    PartitionWish,
-    decode_fetch,
-    encode_fetch_response,
-)
-
-_SESSIONS_FROM = 7
+from quorate.broker.protocol.kafka.fetch import FetchedPartition, FetchRequest, decode_fetch, encode_fetch_response
 
 
 def fetch(context: Context, request: Request) -> None:
-    """Answer with what there is, as soon as there is enough of it or the client's patience is over."""
+    """Answer now or when there is enough, or when the client's time is over."""
     message = decode_fetch(request.version, request.body)
-    if request.version >= _SESSIONS_FROM and message.session_id:
-        # We give no sessions out, so this one is not ours. The client goes on without.
+    if message.session_id:
+        # Session 0 was all that we ever offered, so this one is not ours.
         request.send(
-            encode_fetch_response(request.version, request.correlation_id, (), error=Error.FETCH_SESSION_ID_NOT_FOUND)
+            encode_fetch_response(request.version, request.correlation_id, [], error=int(Error.FETCH_SESSION_ID_NOT_FOUND))
         )
         return
-    _Poll(context, request, message).look()
+    _Job(context, request, message).begin()
 
 
-class _Wish:
-    """One partition of a request, and what was found for it."""
+class _Part:
+    """One partition of a request, and what was read of it so far."""
 
-    __slots__ = ("answer", "epoch", "index", "max_bytes", "name", "offset", "partition")
+    __slots__ = (
+        "cancel",
+        "epoch",
+        "error",
+        "high_watermark",
+        "index",
+        "left",
+        "log_start",
+        "name",
+        "next",
+        "partition",
+        "records",
+    )
 
-    def __init__(self, name: str | bytes, wish: PartitionWish) -> None:
+    def __init__(self, name: str | None, index: int, epoch: int, offset: int, max_bytes: int) -> None:
         self.name = name
-        self.index, self.epoch, self.offset, self.max_bytes = wish
+        self.index = index
+        self.epoch = epoch
+        self.next = offset
+        self.left = max_bytes
+        self.error = 0
+        self.high_watermark = self.log_start = -1
+        self.records: list[Buffer] = []
         self.partition: Partition | None = None
-        self.answer: FetchedPartition | None = None
+        """None once there is nothing more to be read: it failed, or is not known."""
+        self.cancel: Cancel | None = None
+
+    def fail(self, error: int) -> None:
+        self.error = int(error)
+        self.partition = None
+        self.records = []
+        self.high_watermark = self.log_start = -1
 
 
-class _Poll:
-    """One Fetch. It looks, and if that is not enough it waits for more and looks again; it answers once."""
+class _Job:
+    """One request. Invariant: it is answered once; nothing waits for it after that."""
 
-    __slots__ = ("_cancels", "_context", "_message", "_over", "_request", "_timer", "_wishes")
+    __slots__ = (
+        "_answered",
+        "_context",
+        "_failed",
+        "_left",
+        "_min_bytes",
+        "_parts",
+        "_planned",
+        "_request",
+        "_size",
+        "_timer",
+        "_topics",
+        "_until",
+        "_woken",
+    )
 
     def __init__(self, context: Context, request: Request, message: FetchRequest) -> None:
         self._context = context
         self._request = request
-        self._message = message
-        self._wishes = [_Wish(name, wish) for name, wishes in message.topics for wish in wishes]
-        self._cancels: list[Cancel] = []
+        settings = context.settings
+        self._min_bytes = message.min_bytes
+        self._left = min(max(0, message.max_bytes), settings.fetch_max_bytes)
+        self._until = min(max(0, message.max_wait_ms), settings.fetch_max_wait_ms) / 1000
+        self._size = 0
+        self._failed = self._answered = self._planned = False
         self._timer: asyncio.TimerHandle | None = None
-        self._over = False
+        self._woken: list[_Part] = []
+        self._topics: list[tuple[str | bytes, list[_Part]]] = []
+        self._parts: list[_Part] = []
+        for topic, wishes in message.topics:
+            self._add(topic, wishes)
 
-    def look(self) -> None:
-        """Read every partition. If all of it is in memory, this ends with an answer or a wait; else a task goes on."""
-        slow = self._read_all(0, self._budget(), 0, failed=False)
-        if slow is not None:
-            self._context.spawn(self._go_on(*slow))
-
-    def _budget(self) -> int:
-        return max(0, min(self._message.max_bytes, self._context.settings.fetch_max_bytes))
-
-    def _read_all(
-        self, at: int, left: int, size: int, *, failed: bool
-    ) -> tuple[int, int, int, bool, Awaitable[Fetched]] | None:
-        """Read from the wish at `at` on; what to go on with when one has to be waited for, or None when all is read."""
-        wishes = self._wishes
-        while at < len(wishes):
-            one = wishes[at]
+    def _add(self, topic: str | bytes, wishes: list[tuple[int, int, int, int]]) -> None:
+        backend = self._context.backend
+        name: str | None = None
+        if isinstance(topic, str):
+            name = topic
+        else:
+            queue = backend.queue_by_id(topic)
+            name = queue.name if queue is not None else None
+        parts = [_Part(name, *wish) for wish in wishes]
+        self._topics.append((topic, parts))
+        self._parts += parts
+        for part in parts:
+            if name is None:
+                self._fail(part, Error.UNKNOWN_TOPIC_ID)
+                continue
             try:
-                found = self._begin(one, left, at_least_one=not size)
+                part.partition = backend.partition(name, part.index)
             except KafkaFailure as failure:
-                one.answer, failed = self._refused(one, failure), True
-                at += 1
+                self._fail(part, failure.error)
+
+    def _fail(self, part: _Part, error: int) -> None:
+        part.fail(error)
+        self._failed = True
+
+    def begin(self) -> None:
+        """Read everything once."""
+        self._read(self._parts, 0, self._decide)
+
+    # Reading.
+
+    def _read(self, parts: list[_Part], at: int, then: Callable[[], None]) -> None:
+        """Read these partitions, from number `at` on, then go on. Leaves for a coroutine where the disk is needed."""
+        while at < len(parts):
+            part = parts[at]
+            at += 1
+            if part.partition is None:
+                continue
+            try:
+                found = self._ask(part, part.partition)
+            except KafkaFailure as failure:
+                self._fail(part, failure.error)
                 continue
             if not isinstance(found, Fetched):
-                return at, left, size, failed, found
-            self._found(one, found)
-            left, size, at = left - found.size, size + found.size, at + 1
-        self._conclude(size, failed)
+                return self._context.spawn(self._read_later(parts, at, then, part, found))
+            self._keep(part, found)
+        return then()
+
+    async def _read_later(
+        self, parts: list[_Part], at: int, then: Callable[[], None], part: _Part, found: Awaitable[Fetched]
+    ) -> None:
+        try:
+            self._keep(part, await found)
+        except KafkaFailure as failure:
+            self._fail(part, failure.error)
+        self._read(parts, at, then)
+
+    def _ask(self, part: _Part, partition: Partition) -> Fetched | Awaitable[Fetched]:
+        """At least one batch, however large, comes from the first partition that has something."""
+        return partition.fetch(part.next, max(0, min(part.left, self._left)), part.epoch, not self._size)
+
+    def _keep(self, part: _Part, found: Fetched) -> None:
+        part.records.extend(found.records)
+        part.next, part.high_watermark, part.log_start = found.next_offset, found.high_watermark, found.log_start
+        part.left -= found.size
+        self._left -= found.size
+        self._size += found.size
+
+    # Waiting.
+
+    def _decide(self) -> None:
+        """Answer, or wait for more."""
+        if self._answered:
+            return
+        if self._failed or self._size >= self._min_bytes or self._until <= 0 or self._left <= 0:
+            return self._answer()
+        # Where there is more than its limit lets through, nothing is to be waited for.
+        open_parts = [part for part in self._parts if part.partition is not None and part.next >= part.high_watermark]
+        if not open_parts:
+            return self._answer()
+        if self._timer is None:
+            self._timer = self._context.loop.call_later(self._until, self._answer)
+            self._request.hurry = self._answer
+        for part in open_parts:
+            if part.cancel is None and part.partition is not None:
+                part.cancel = part.partition.wait(part.next, lambda part=part: self._wake(part))  # type: ignore[misc]
         return None
 
-    async def _go_on(self, at: int, left: int, size: int, failed: bool, reading: Awaitable[Fetched]) -> None:
-        while True:
-            one = self._wishes[at]
-            try:
-                found = await reading
-                self._found(one, found)
-                left, size = left - found.size, size + found.size
-            except KafkaFailure as failure:
-                one.answer, failed = self._refused(one, failure), True
-            slow = self._read_all(at + 1, left, size, failed=failed)
-            if slow is None:
-                return
-            at, left, size, failed, reading = slow
+    def _wake(self, part: _Part) -> None:
+        """A partition has more. Those that have more in the same turn are read together."""
+        part.cancel = None
+        self._woken.append(part)
+        if not self._planned and not self._answered:
+            self._planned = True
+            self._context.loop.call_soon(self._go_on)
 
-    def _begin(self, one: _Wish, left: int, *, at_least_one: bool) -> Fetched | Awaitable[Fetched]:
-        if one.partition is None:
-            one.partition = _partition(self._context.backend, one.name, one.index)
-        most = max(0, min(left, one.max_bytes))
-        return one.partition.fetch(one.offset, most, one.epoch, at_least_one)
+    def _go_on(self) -> None:
+        self._planned = False
+        if not self._answered:
+            woken, self._woken = self._woken, []
+            self._read(woken, 0, self._decide)
 
-    def _found(self, one: _Wish, found: Fetched) -> None:
-        end = found.high_watermark
-        one.answer = FetchedPartition(one.index, 0, end, end, found.log_start, found.records)
-
-    def _refused(self, one: _Wish, failure: KafkaFailure) -> FetchedPartition:
-        leader = epoch = -1
-        if failure.error in (Error.NOT_LEADER_OR_FOLLOWER, Error.FENCED_LEADER_EPOCH):
-            queue = _queue(self._context.backend, one.name)
-            if queue is not None and one.index < len(queue.partitions):
-                view = queue.partitions[one.index]
-                leader, epoch = view.leader, view.epoch
-        return FetchedPartition(one.index, failure.error, -1, -1, -1, (), leader, epoch)
-
-    def _conclude(self, size: int, failed: bool) -> None:
-        """Everything was looked at: is that enough?"""
-        if self._over:
-            return
-        message = self._message
-        if failed or size >= message.min_bytes or message.max_wait_ms <= 0 or not self._wishes:
-            self._answer()
-            return
-        loop = self._context.loop
-        if self._timer is None:
-            wait_ms = min(message.max_wait_ms, self._context.settings.fetch_max_wait_ms)
-            self._timer = loop.call_later(wait_ms / 1000, self._answer)
-            self._request.hurry = self._answer
-        self._cancels = [one.partition.wait(_end(one), self._wake) for one in self._wishes if one.partition is not None]
-
-    def _wake(self) -> None:
-        if not self._over:
-            self._cancel()
-            self.look()
-
-    def _cancel(self) -> None:
-        cancels, self._cancels = self._cancels, []
-        for cancel in cancels:
-            cancel()
+    # The end.
 
     def _answer(self) -> None:
-        if self._over:
+        if self._answered:
             return
-        self._over = True
-        self._cancel()
+        self._answered = True
         if self._timer is not None:
             self._timer.cancel()
+        moved: set[int] = set()
+        topics = []
+        for topic, parts in self._topics:
+            topics.append((topic, [self._result(part, moved) for part in parts]))
         request = self._request
         request.hurry = None
-        topics: dict[str | bytes, list[FetchedPartition]] = {}
-        for one in self._wishes:
-            if one.answer is not None:
-                topics.setdefault(one.name, []).append(one.answer)
-        request.send(encode_fetch_response(request.version, request.correlation_id, list(topics.items())))
+        nodes = endpoints(self._context.backend, moved)
+        request.send(encode_fetch_response(request.version, request.correlation_id, topics, endpoints=nodes))
 
-
-def _end(one: _Wish) -> int:
-    """Where something new would be."""
-    return max(one.offset, one.answer.high_watermark) if one.answer is not None else one.offset
-
-
-def _partition(backend: Backend, name: str | bytes, index: int) -> Partition:
-    if isinstance(name, bytes):
-        queue = backend.queue_by_id(name)
-        if queue is None:
-            raise KafkaFailure(Error.UNKNOWN_TOPIC_ID, "there is no queue with that id")
-        name = queue.name
-    return backend.partition(name, index)
-
-
-def _queue(backend: Backend, name: str | bytes) -> QueueView | None:
-    return backend.queue_by_id(name) if isinstance(name, bytes) else backend.queue(name)
+    def _result(self, part: _Part, moved: set[int]) -> FetchedPartition:
+        if part.cancel is not None:
+            part.cancel()
+            part.cancel = None
+        leader, epoch = NOBODY
+        if part.error and part.name is not None:
+            leader, epoch = leader_if_moved(self._context.backend, part.name, part.index, part.error)
+            if leader >= 0:
+                moved.add(leader)
+        hw = part.high_watermark
+        return FetchedPartition(part.index, part.error, hw, hw, part.log_start, part.records, leader, epoch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from quorate.broker.kafka.backend import Appended, KafkaFailure
 from quorate.broker.kafka.context import Context
+from quorate.broker.kafka.handlers.leaders import endpoints, leader_if_moved
 from quorate.broker.kafka.request import Request
 from quorate.broker.protocol.kafka.errors import Error
 from quorate.broker.protocol.kafka.produce import ProduceRequest, decode_produce, encode_produce_response
@@ -50,13 +51,14 @@ def _refusal(version: int, message: ProduceRequest) -> KafkaFailure | None:
 class _Job:
     """A request whose partitions answer one by one. One count is held by `produce` itself, until it has begun them all."""
 
-    __slots__ = ("_answers", "_context", "_failed", "_request", "_silent", "_waiting")
+    __slots__ = ("_answers", "_context", "_failed", "_moved", "_request", "_silent", "_waiting")
 
     def __init__(self, context: Context, request: Request, message: ProduceRequest) -> None:
         self._context = context
         self._request = request
         self._silent = message.acks == 0
         self._failed: KafkaFailure | None = None
+        self._moved: set[int] = set()
         self._waiting = 1
         self._answers: dict[str, list[Result | None]] = {}
 
@@ -88,7 +90,8 @@ class _Job:
         request = self._request
         if not self._silent:
             topics = [(name, [place for place in places if place is not None]) for name, places in self._answers.items()]
-            request.send((encode_produce_response(request.version, request.correlation_id, topics, 0),))
+            nodes = endpoints(self._context.backend, self._moved)
+            request.send((encode_produce_response(request.version, request.correlation_id, topics, 0, nodes),))
         elif self._failed is None:
             request.no_answer()
         else:
@@ -96,9 +99,9 @@ class _Job:
             request.origin.fail(f"a produce without acknowledgement failed: {self._failed}")
 
     def _failure(self, name: str, index: int, failure: KafkaFailure) -> Result:
-        leader, epoch = -1, -1
-        if failure.error == Error.NOT_LEADER_OR_FOLLOWER:
-            leader, epoch = leader_of(self._context, name, index)
+        leader, epoch = leader_if_moved(self._context.backend, name, index, failure.error)
+        if leader >= 0:
+            self._moved.add(leader)
         return (index, int(failure.error), -1, -1, -1, failure.message or None, leader, epoch)
 
 
@@ -116,12 +119,3 @@ class _Place:
     def done(self, outcome: Appended | KafkaFailure) -> None:
         """The partition's callback."""
         self._job.put(self._name, self._at, self._index, outcome)
-
-
-def leader_of(context: Context, name: str, index: int) -> tuple[int, int]:
-    """Who leads a partition, and since which epoch; -1 and -1 if that is not known."""
-    queue = context.backend.queue(name)
-    if queue is None or not 0 <= index < len(queue.partitions):
-        return -1, -1
-    view = queue.partitions[index]
-    return view.leader, view.epoch
