@@ -28,7 +28,7 @@ from quorate.broker.node.settings import BadSettings
     help="Node i listens on this + i - 1 for Kafka clients, 100 above that for HTTP, 200 above for its peers.",
 )
 @click.option(
-    "--auto-create/--no-auto-create", default=True, show_default=True, help="Create a queue when it is first used."
+    "--auto-create/--no-auto-create", default=False, show_default=True, help="Create a queue when it is first used."
 )
 @click.option("--json", "as_json", is_flag=True, help="Say that the cluster is ready in one line of JSON.")
 def up(*, nodes: int, folder: Path, base_port: int, auto_create: bool, as_json: bool) -> None:

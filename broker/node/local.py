@@ -86,7 +86,7 @@ def local_settings(folder: Path, nodes: int, base_port: int, auto_create: bool) 
 class LocalCluster:
     """Use it as a context manager: entered when every node is ready; left when every node has stopped."""
 
-    def __init__(self, folder: Path, *, nodes: int = 3, base_port: int = 9092, auto_create: bool = True) -> None:
+    def __init__(self, folder: Path, *, nodes: int = 3, base_port: int = 9092, auto_create: bool = False) -> None:
         self._settings = local_settings(folder, nodes, base_port, auto_create)
         self.nodes: list[LocalNode] = []
         self._over = False

@@ -5,6 +5,7 @@ From memory where they are, without copies; else from the store, on the reader t
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar, TypeVarTuple
@@ -136,6 +137,8 @@ class Reading:
         """The first offset whose log-append time is at or after `timestamp`: all records of a batch have the same, so it is
         a batch's first. Or the log's end, start, or the offset with the latest time. There are no transactions, so
         `committed_only` changes nothing."""
+        if self.leads and self._commit < self._term_start:
+            return self._list_later(timestamp, epoch)
         self._require_current(epoch)
         if timestamp == LATEST:
             return ListedOffset(self.high_watermark, -1, self.term)
@@ -146,6 +149,15 @@ class Reading:
         if timestamp < 0:
             return _NOTHING
         return self._find(timestamp)
+
+    async def _list_later(self, timestamp: int, epoch: int) -> ListedOffset:
+        """A leader that is about to know what is committed is waited for: some clients do not ask again."""
+        known = asyncio.Event()
+        self._pollers.add(self._term_start, known.set)
+        await known.wait()
+        self._require_current(epoch)
+        listed = self.list_offset(timestamp, epoch)
+        return listed if isinstance(listed, ListedOffset) else await listed
 
     async def _find(self, timestamp: int) -> ListedOffset:
         found = await self._read(self._store.find_time, Millis(timestamp))
