@@ -1,0 +1,172 @@
+"""The replicated metadata: every command, its refusals, and that replayed state equals live state."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from quorate.broker.cluster import commands as c
+from quorate.broker.cluster.state import ClusterState, Refused
+from quorate.broker.cluster.values import NodeInfo
+from quorate.consensus.core import Batch, BatchKind, GroupId, NodeId, Offset, Term, node_of, replica_id
+from quorate.consensus.core.types import incarnation_of
+
+
+def info(node: int, rack: str = "", **changed: Any) -> NodeInfo:
+    facts: dict[str, Any] = {
+        "id": NodeId(node),
+        "host": "h",
+        "kafka_port": 9000 + node,
+        "http_port": 1,
+        "peer_host": "h",
+        "peer_port": 2,
+        "rack": rack,
+    }
+    return NodeInfo(**facts | changed)
+
+
+def cluster(nodes: int = 4) -> ClusterState:
+    state = ClusterState()
+    for node in range(1, nodes + 1):
+        state.judge(c.RegisterNode(token="", node=info(node)))
+    return state
+
+
+def create(name: str = "q", placement: c.Placement = ((1, 2, 3), (2, 3, 1)), **settings: str) -> c.CreateQueue:
+    id_ = name.encode().hex().ljust(32, "0")[:32]
+    return c.CreateQueue(token="", name=name, id=id_, placement=placement, settings=settings)
+
+
+def test_a_queue_gets_groups_that_are_never_used_again() -> None:
+    state = cluster()
+    assert state.judge(create()) == 2
+    assert [one.group for one in state.queues["q"].partitions] == [1, 2]
+    assert state.by_group[GroupId(2)][1] == 1
+    state.judge(c.DeleteQueue(token="", name="q"))
+    assert not state.by_group
+    assert not state.by_id
+    state.judge(create())
+    assert [one.group for one in state.queues["q"].partitions] == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (create(), "queue-exists"),
+        (create("a/b"), "bad-name"),
+        (create("@mine"), "bad-name"),
+        (create(".."), "bad-name"),
+        (create("x", ()), "bad-partitions"),
+        (create("x", ((1, 1),)), "bad-placement"),
+        (create("x", ((9,),)), "unknown-node"),
+        (create("x", **{"retention.ms": "soon"}), "bad-setting"),
+        (create("x", **{"cleanup.policy": "compact"}), "bad-setting"),
+        (create("x", colour="red"), "bad-setting"),
+        (c.DeleteQueue(token="", name="none"), "unknown-queue"),
+        (c.DeleteQueue(token="", name="q", id="00" * 16), "unknown-queue"),
+        (c.GrowQueue(token="", name="q", had=1, placement=((1,),)), "changed-meanwhile"),
+        (c.SetSettings(token="", name="q", settings={"max.message.bytes": "-1"}), "bad-setting"),
+        (c.SetMembership(token="", node=9, membership="draining"), "unknown-node"),
+        (c.RemoveNode(token="", node=1), "node-not-empty"),
+        (c.BeginMove(token="", group=77, nodes=(1,)), "unknown-queue"),
+        (c.BeginMove(token="", group=1, nodes=(3, 2, 1)), "changed-meanwhile"),
+        (c.EndMove(token="", group=1), "changed-meanwhile"),
+        (c.TakeProducerIds(token="", count=0), "bad-count"),
+    ],
+)
+def test_a_refused_command_changes_nothing(command: c.Command, code: str) -> None:
+    state = cluster()
+    state.judge(create())
+    before = state.save()
+    with pytest.raises(Refused) as refused:
+        state.judge(command)
+    assert refused.value.code == code
+    assert state.save() == before
+
+
+def test_a_removed_nodes_number_is_not_used_again() -> None:
+    state = cluster()
+    state.judge(c.RemoveNode(token="", node=4))
+    with pytest.raises(Refused, match="another number"):
+        state.judge(c.RegisterNode(token="", node=info(4)))
+
+
+def test_a_node_that_registers_again_stays_drained() -> None:
+    state = cluster()
+    state.judge(c.SetMembership(token="", node=4, membership="draining"))
+    state.judge(c.RegisterNode(token="", node=info(4, host="elsewhere")))
+    assert state.nodes[NodeId(4)].host == "elsewhere"
+    assert state.nodes[NodeId(4)].membership.value == "draining"
+
+
+def test_a_move_gives_new_replicas_new_ids() -> None:
+    state = cluster()
+    state.judge(create())
+    state.judge(c.BeginMove(token="", group=1, nodes=(4, 2, 3)))
+    partition = state.queues["q"].partitions[0]
+    assert partition.target == (replica_id(4, 2), replica_id(2), replica_id(3))
+    assert set(map(node_of, partition.members)) == {1, 2, 3, 4}
+    state.judge(c.EndMove(token="", group=1))
+    state.judge(c.BeginMove(token="", group=1, nodes=(1, 2, 3)))
+    back = state.queues["q"].partitions[0].target
+    assert back is not None
+    assert incarnation_of(back[0]) == 3, "node 1 comes back under an id that it never had"
+    state.judge(c.EndMove(token="", group=1, cancel=True))
+    assert state.queues["q"].partitions[0].nodes == (4, 2, 3)
+
+
+def test_producer_ids_are_given_out_once() -> None:
+    state = cluster()
+    assert [state.judge(c.TakeProducerIds(token="", count=10)) for _ in range(3)] == [1, 11, 21]
+
+
+def test_a_command_survives_its_encoding() -> None:
+    commands = [
+        create("q", **{"retention.ms": "5"}),
+        c.RegisterNode(token="t", node=info(3, "r")),
+        c.BeginMove(token="t", group=1, nodes=(1, 2)),
+        c.SetSettings(token="t", name="q", settings={"retention.ms": None}),
+    ]
+    for command in commands:
+        assert c.decode(c.encode(command)) == command
+    for nonsense in (b"", b"{}", b"[]", b'{"kind":"dance"}', b'{"kind":"remove-node"}', b"\xff"):
+        with pytest.raises(c.BadCommand):
+            c.decode(nonsense)
+
+
+def random_command(draw: random.Random) -> c.Command:
+    nodes = tuple(draw.sample(range(1, 6), draw.randint(1, 3)))
+    name = draw.choice("abc")
+    return draw.choice(
+        [
+            c.RegisterNode(token="", node=info(draw.randint(1, 5))),
+            c.SetMembership(token="", node=draw.randint(1, 5), membership=draw.choice(["joined", "draining"])),
+            c.RemoveNode(token="", node=draw.randint(1, 5)),
+            create(name, (nodes,)),
+            c.DeleteQueue(token="", name=name),
+            c.GrowQueue(token="", name=name, had=draw.randint(1, 3), placement=(nodes,)),
+            c.SetSettings(token="", name=name, settings={"retention.ms": draw.choice(["1", None, "x"])}),
+            c.BeginMove(token="", group=draw.randint(1, 20), nodes=nodes),
+            c.EndMove(token="", group=draw.randint(1, 20), cancel=draw.random() < 0.3),
+            c.TakeProducerIds(token="", count=draw.randint(0, 5)),
+        ]
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_replayed_state_equals_live_state(seed: int) -> None:
+    draw = random.Random(seed)
+    live, other = ClusterState(), ClusterState()
+    for offset in range(300):
+        data = c.to_batch(random_command(draw), offset)
+        batch = Batch(Offset(offset), Offset(offset), Term(1), BatchKind.DATA, data)
+        live.apply([batch])
+        if draw.random() < 0.05:
+            restarted = ClusterState()
+            restarted.load(other.applied, other.save())
+            other = restarted
+        other.apply([batch])
+        assert other.save() == live.save()
+    assert live.version > 20
