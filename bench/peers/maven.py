@@ -25,7 +25,8 @@ _POM = """\
 </project>
 """
 _DEPENDENCY = (
-    "    <dependency><groupId>{0.group}</groupId><artifactId>{0.artifact}</artifactId><version>{0.version}</version></dependency>"
+    "    <dependency><groupId>{0.group}</groupId><artifactId>{0.artifact}</artifactId>"
+    "<version>{0.version}</version></dependency>"
 )
 
 

@@ -1,8 +1,9 @@
-"""What clients write is what clients read, whichever writes and whichever reads: compression, sizes, headers, nulls, times."""
+"""What clients write is what clients read, whoever writes and reads: compression, sizes, headers, nulls, times."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -28,8 +29,8 @@ RECORDS = [
 
 
 def _pass_through(cluster: BrokerCluster, topic: str, writer: str, codec: str, records: list[dict[str, Any]]) -> None:
-    common = {"bootstrap": cluster.bootstrap, "topic": topic}
-    said = cluster.run(Job(client=writer, do="write", compression=codec, records=records, **common))
+    job = Job(client=writer, do="write", bootstrap=cluster.bootstrap, topic=topic, compression=codec, records=records)
+    said = cluster.run(job)
     assert said["acked"] == len(records)
 
 
@@ -54,6 +55,11 @@ def test_messages_of_a_mebibyte(cluster: BrokerCluster) -> None:
         assert cluster.run(job)["numbers"]["0"] == [0, 1, 2] * 3, f"as {reader} reads it"
 
 
+def _clock_moves() -> Callable[[], bool]:
+    last = time.time()
+    return lambda: time.time() > last + 0.05
+
+
 def test_seek_by_time(cluster: BrokerCluster) -> None:
     topic = cluster.topic()
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
@@ -65,8 +71,7 @@ def test_seek_by_time(cluster: BrokerCluster) -> None:
                 producer.produce(topic, half)
             assert producer.flush(30) == 0
             if half == b"before":
-                last = time.time()
-                await_condition(lambda: time.time() > last + 0.05, "the clock has moved on", 5.0)
+                await_condition(_clock_moves(), "the clock has moved on", 5.0)
                 middle_ms = int(time.time() * 1000)
         found = consumer.offsets_for_times([TopicPartition(topic, 0, middle_ms)], timeout=20)[0]
         consumer.assign([found])

@@ -1,4 +1,4 @@
-"""The tables of `tables/` as values: which fields a message has, and in which versions. Coding: `encoder`, `decoder`."""
+"""The tables of `tables/` as values: which fields a message has, in which versions. Coding is `encoder` and `decoder`."""
 
 from __future__ import annotations
 

@@ -34,9 +34,11 @@ def cluster(nodes: int = 4) -> ClusterState:
     return state
 
 
-def create(name: str = "q", placement: c.Placement = ((1, 2, 3), (2, 3, 1)), **settings: str) -> c.CreateQueue:
+def create(
+    name: str = "q", placement: c.Placement = ((1, 2, 3), (2, 3, 1)), settings: dict[str, str] | None = None
+) -> c.CreateQueue:
     id_ = name.encode().hex().ljust(32, "0")[:32]
-    return c.CreateQueue(token="", name=name, id=id_, placement=placement, settings=settings)
+    return c.CreateQueue(token="", name=name, id=id_, placement=placement, settings=settings or {})
 
 
 def test_a_queue_gets_groups_that_are_never_used_again() -> None:
@@ -61,9 +63,9 @@ def test_a_queue_gets_groups_that_are_never_used_again() -> None:
         (create("x", ()), "bad-partitions"),
         (create("x", ((1, 1),)), "bad-placement"),
         (create("x", ((9,),)), "unknown-node"),
-        (create("x", **{"retention.ms": "soon"}), "bad-setting"),
-        (create("x", **{"cleanup.policy": "compact"}), "bad-setting"),
-        (create("x", colour="red"), "bad-setting"),
+        (create("x", settings={"retention.ms": "soon"}), "bad-setting"),
+        (create("x", settings={"cleanup.policy": "compact"}), "bad-setting"),
+        (create("x", settings={"colour": "red"}), "bad-setting"),
         (c.DeleteQueue(token="", name="none"), "unknown-queue"),
         (c.DeleteQueue(token="", name="q", id="00" * 16), "unknown-queue"),
         (c.GrowQueue(token="", name="q", had=1, placement=((1,),)), "changed-meanwhile"),
@@ -124,7 +126,7 @@ def test_producer_ids_are_given_out_once() -> None:
 
 def test_a_command_survives_its_encoding() -> None:
     commands = [
-        create("q", **{"retention.ms": "5"}),
+        create("q", settings={"retention.ms": "5"}),
         c.RegisterNode(token="t", node=info(3, "r")),
         c.BeginMove(token="t", group=1, nodes=(1, 2)),
         c.SetSettings(token="t", name="q", settings={"retention.ms": None}),
