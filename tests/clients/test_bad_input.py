@@ -31,6 +31,8 @@ def _consumer(cluster: BrokerCluster, reset: str) -> Consumer:
             "group.id": "nobody",
             "auto.offset.reset": reset,
             "enable.auto.commit": False,
+            # By default a topic that is not known is hoped for during half a minute.
+            "topic.metadata.propagation.max.ms": 1_000,
         }
     )
 

@@ -37,12 +37,16 @@ def _pass_through(cluster: BrokerCluster, topic: str, writer: str, codec: str, r
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_compression_headers_and_nulls(cluster: BrokerCluster, codec: str) -> None:
     topic = cluster.topic()
+    written = []
     for writer in CLIENTS:
-        _pass_through(cluster, topic, writer, codec, RECORDS)
+        # Only librdkafka takes a record that has neither a key nor a value.
+        records = [one for one in RECORDS if writer == "confluent" or one["key"] is not None or one["value"] is not None]
+        _pass_through(cluster, topic, writer, codec, records)
+        written += records
     for reader in CLIENTS:
-        count = len(RECORDS) * len(CLIENTS)
+        count = len(written)
         found = cluster.run(Job(client=reader, do="records", bootstrap=cluster.bootstrap, topic=topic, count=count))
-        assert found["records"] == RECORDS * len(CLIENTS), f"as {reader} reads it"
+        assert found["records"] == written, f"as {reader} reads it"
 
 
 def test_messages_of_a_mebibyte(cluster: BrokerCluster) -> None:
