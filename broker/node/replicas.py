@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping
 
 from quorate.broker.cluster.queue_settings import effective
@@ -12,8 +13,12 @@ from quorate.broker.node.hosting import Wanted
 from quorate.broker.partition.partition import Partition
 from quorate.broker.partition.settings import PartitionSettings
 from quorate.consensus.core import GroupId, Offset, Role, RoleChange, Term
-from quorate.consensus.runtime import MultiRaft, StateMachine, Watcher
+from quorate.consensus.runtime import MultiRaft, OperationFailed, StateMachine, Watcher
 from quorate.consensus.storage.level import LevelLog
+
+_FIRST_TRIES = 10
+_FIRST_PAUSE_S = 0.02
+"""The other replicas of a new group may not be there yet."""
 
 RoleHeard = Callable[[GroupId, RoleChange], None]
 
@@ -66,7 +71,19 @@ class Replicas:
         else:
             settings = partition_settings(self._state.queues[wanted.queue].settings)
             machine = watcher = self.partitions[group] = Partition(self._runtime, group, log, settings)
+        fresh = log.last < 0
         await self._runtime.add_group(group, wanted.replica, log, machine, watcher=self.herald(group, watcher))
+        if fresh and wanted.replica == wanted.partition.first[0]:
+            self._lead_first(group, _FIRST_TRIES)
+
+    def _lead_first(self, group: GroupId, tries: int) -> None:
+        """A new group need not wait for silence: its preferred replica asks for votes until somebody leads."""
+        try:
+            self._runtime.campaign(group)
+            if tries and not self._runtime.status(group).leader:
+                asyncio.get_running_loop().call_later(_FIRST_PAUSE_S, self._lead_first, group, tries - 1)
+        except OperationFailed:
+            return  # it was stopped meanwhile
 
     def herald(self, group: GroupId, watcher: Watcher) -> Herald:
         """A watcher that tells the node too."""

@@ -228,6 +228,13 @@ class MultiRaft:
         driver.wake()
         await self._until(found, lambda: found.raft.leader == to, found.raft.settings.election_ms / 1000)
 
+    def campaign(self, group: GroupId) -> None:
+        """Try to lead a group at once, without waiting for its leader to be silent; a working leader keeps its place."""
+        driver, found = self._running(), self._group(group)
+        if not found.raft.leader:
+            found.raft.campaign()
+            driver.wake()
+
     async def change_members(
         self, group: GroupId, voters: Collection[ReplicaId], learners: Collection[ReplicaId] = ()
     ) -> Proposed:
