@@ -1,5 +1,5 @@
-"""One load by confluent-kafka, in a process of its own: `python -m bench.kafka.client SPEC`. It says "ready", waits for a line on
-its standard input, does its work, and prints its figures. As little Python per message as there can be: the cores are shared.
+"""One load by confluent-kafka in a process of its own: `python -m bench.kafka.client SPEC`. It says "ready", waits for a line,
+does its work and prints its figures. As little Python per message as there can be: the cores are shared.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from confluent_kafka import OFFSET_END, Consumer, Message, Producer, TopicPartition
@@ -182,7 +183,7 @@ def _stamped(producer: Producer, spec: Spec) -> None:
 
 
 def failover(spec: Spec) -> dict[str, Any]:
-    """A steady rate while the leader dies: a line tells us when it did. The longest time without an acknowledgement since."""
+    """A steady rate while the leader dies: a line tells us when it did. The longest silence is the gap."""
     producer = _producer(spec, **{"linger.ms": 0})
     moments: list[float] = []
     failed = [0]
@@ -194,7 +195,12 @@ def failover(spec: Spec) -> dict[str, Any]:
     producer.produce(spec.topic, b"warm", partition=0, on_delivery=on_delivery)
     producer.flush(_PATIENCE_S)
     wait_for_go()
-    threading.Thread(target=lambda: (sys.stdin.readline(), killed.set()), daemon=True).start()
+
+    def listen() -> None:
+        sys.stdin.readline()
+        killed.set()
+
+    threading.Thread(target=listen, daemon=True).start()
     began, sent, at_kill, back = time.perf_counter(), 0, 0, 0.0
     while (now := time.perf_counter()) < began + _PATIENCE_S:
         if sent < (now - began) * spec.rate and len(producer) < 50_000:
@@ -209,7 +215,7 @@ def failover(spec: Spec) -> dict[str, Any]:
                 if now > back + 1.0:
                     break
     producer.flush(_PATIENCE_S)
-    gaps = [later - earlier for earlier, later in zip(moments, moments[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in pairwise(moments)]
     return {"messages": len(moments), "failed": len(failed) - 1, "gap_ms": max(gaps, default=float("nan")) * 1e3}
 
 

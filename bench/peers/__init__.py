@@ -1,1 +1,1 @@
-"""Clusters that can be measured and tested against, each behind the same few methods: Quorate, Apache Kafka, NATS JetStream."""
+"""Clusters to measure and to test against, behind the same few methods: Quorate, Apache Kafka, NATS JetStream."""

@@ -71,7 +71,7 @@ def _ticks(stat: Path) -> int:
 
 
 def _stat(stat: Path) -> list[str]:
-    """The fields from the process's state on; none if the process is gone. The name before them may hold blanks and brackets."""
+    """The fields from the state on; none if the process is gone. The name before them may hold blanks."""
     try:
         return stat.read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):

@@ -74,7 +74,7 @@ def listens(port: int) -> bool:
 
 
 def free_base_port(offsets: Sequence[int], first: int = 20_000, last: int = 32_000) -> int:
-    """A base such that base + each offset is free. Below the kernel's range for outgoing connections, which would race us."""
+    """A base such that base + each offset is free. Below the range of outgoing connections, which would race us."""
     step = 500
     start = first + (os.getpid() * step) % (last - first)
     for turn in range(0, last - first, step):

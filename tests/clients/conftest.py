@@ -1,4 +1,4 @@
-"""The cluster that the client tests share: Quorate, or with `--broker kafka` Apache Kafka, which proves the tests themselves."""
+"""The cluster that the client tests share: Quorate, or with `--broker kafka` Apache Kafka, to prove the tests."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.peers.api import NotHere, Peer
 from bench.peers.apache_kafka import ApacheKafka
+from bench.peers.api import NotHere, Peer
 from bench.peers.quorate_up import QuorateUp
 from tests.support.broker_cluster import BrokerCluster
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import ConfigResource, NewPartitions, NewTopic, ResourceType
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from bench.peers.processes import await_condition
 from tests.clients.drivers.job import Job
@@ -60,8 +62,18 @@ def test_bad_topics_are_refused(cluster: BrokerCluster, name: str, partitions: i
 def test_a_setting_is_described(cluster: BrokerCluster) -> None:
     topic = cluster.topic(max_message_bytes="2000000")
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    found = cluster.admin.describe_configs([resource])[resource].result(30)
-    assert found["max.message.bytes"].value == "2000000"
+
+    def described() -> bool:
+        # A broker that has not heard of the topic yet says so.
+        try:
+            found = cluster.admin.describe_configs([resource])[resource].result(30)
+        except KafkaException as failure:
+            if failure.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return False
+            raise
+        return bool(found["max.message.bytes"].value == "2000000")
+
+    await_condition(described, "the setting is described", 30.0)
 
 
 def test_kafka_pythons_admin_sees_the_cluster(cluster: BrokerCluster) -> None:

@@ -1,4 +1,4 @@
-"""The Java client, driven by Kafka's own performance tools from Maven Central. Skipped with a reason where they cannot be had."""
+"""The Java client, driven by Kafka's own performance tools from Maven Central. Skipped where they cannot be had."""
 
 from __future__ import annotations
 

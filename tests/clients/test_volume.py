@@ -1,4 +1,4 @@
-"""Each client writes 200,000 messages, which a group of three reads while members come and go, and a reader reads by seeking."""
+"""Each client writes 200,000 messages, which a group of three reads while members come and go, and one reader by seeking."""
 
 from __future__ import annotations
 
@@ -65,7 +65,9 @@ def _until_shared(members: list[ClientProcess]) -> None:
     def shared() -> bool:
         for member in members:
             member.listen()
-        return sorted(p for m in members for p in m.assigned) == everything and all(len(m.assigned) == share for m in members)
+        return sorted(p for m in members for p in m.assigned) == everything and all(
+            len(m.assigned) == share for m in members
+        )
 
     members[0].until(shared, f"{len(members)} members share {PARTITIONS} partitions")
 

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from bench.peers.api import Peer
 from bench.peers.processes import await_condition
@@ -59,7 +60,9 @@ class BrokerCluster:
             return False
         found = known.partitions.values()
         return (
-            known.error is None and len(found) == partitions and all(p.leader >= 0 and len(p.isrs) == len(p.replicas) for p in found)
+            known.error is None
+            and len(found) == partitions
+            and all(p.leader >= 0 and len(p.isrs) == len(p.replicas) for p in found)
         )
 
     @contextlib.contextmanager
@@ -115,7 +118,9 @@ class ClientProcess:
         deadline = time.monotonic() + patience_s
         while not condition():
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{self.job.client} {self.job.do}: waited in vain until {what}; last said {self.said[-1:]}")
+                raise TimeoutError(
+                    f"{self.job.client} {self.job.do}: waited in vain until {what}; last said {self.said[-1:]}"
+                )
             if not self.listen(0.1):
                 raise RuntimeError(f"{self.job.client} {self.job.do} ended before {what}")
 

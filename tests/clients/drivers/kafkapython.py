@@ -94,7 +94,7 @@ class KafkaPython:
     def look(self, job: Job) -> None:
         """What its admin client sees."""
         admin = KafkaAdminClient(bootstrap_servers=job.bootstrap.split(","))
-        brokers = sorted(broker["node_id"] for broker in admin.describe_cluster()["brokers"])
+        brokers = sorted(broker["broker_id"] for broker in admin.describe_cluster()["brokers"])
         say(topics=sorted(admin.list_topics()), brokers=brokers)
         admin.close()
 
