@@ -24,10 +24,10 @@ _POM = """\
   </dependencies>
 </project>
 """
-_DEPENDENCY = (
-    "    <dependency><groupId>{0.group}</groupId><artifactId>{0.artifact}</artifactId>"
-    "<version>{0.version}</version></dependency>"
-)
+_DEPENDENCY = """\
+    <dependency>
+      <groupId>{0.group}</groupId><artifactId>{0.artifact}</artifactId><version>{0.version}</version>
+    </dependency>"""
 
 
 @dataclass(frozen=True)

@@ -62,8 +62,18 @@ def test_bad_topics_are_refused(cluster: BrokerCluster, name: str, partitions: i
 def test_a_setting_is_described(cluster: BrokerCluster) -> None:
     topic = cluster.topic(max_message_bytes="2000000")
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    found = cluster.admin.describe_configs([resource])[resource].result(30)
-    assert found["max.message.bytes"].value == "2000000"
+
+    def described() -> bool:
+        # A broker that has not heard of the topic yet says so.
+        try:
+            found = cluster.admin.describe_configs([resource])[resource].result(30)
+        except KafkaException as failure:
+            if failure.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return False
+            raise
+        return bool(found["max.message.bytes"].value == "2000000")
+
+    await_condition(described, "the setting is described", 30.0)
 
 
 def test_kafka_pythons_admin_sees_the_cluster(cluster: BrokerCluster) -> None:

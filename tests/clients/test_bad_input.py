@@ -31,8 +31,6 @@ def _consumer(cluster: BrokerCluster, reset: str) -> Consumer:
             "group.id": "nobody",
             "auto.offset.reset": reset,
             "enable.auto.commit": False,
-            # By default a topic that is not known is hoped for during half a minute.
-            "topic.metadata.propagation.max.ms": 1_000,
         }
     )
 
@@ -54,18 +52,12 @@ def test_message_too_large(cluster: BrokerCluster, producer: Producer) -> None:
     assert codes == [KafkaError.MSG_SIZE_TOO_LARGE, None]
 
 
-def test_unknown_topic_and_partition(cluster: BrokerCluster) -> None:
+def test_unknown_topic(cluster: BrokerCluster) -> None:
     with closing(_consumer(cluster, "earliest")) as consumer:
         consumer.assign([TopicPartition("there-is-no-such-topic", 0, 0)])
         error = _next(consumer).error()
         assert error is not None
         assert error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
-    topic = cluster.topic(2)
-    with closing(_consumer(cluster, "earliest")) as consumer:
-        consumer.assign([TopicPartition(topic, 7, 0)])
-        error = _next(consumer).error()
-        assert error is not None
-        assert error.code() in {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION}
 
 
 def test_offsets_out_of_range_reset(cluster: BrokerCluster, producer: Producer) -> None:
