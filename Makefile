@@ -1,7 +1,7 @@
 # Every target does its own set-up: on a fresh machine `make test` is enough.
 #
 #   PYTHON=python3.12   which interpreter .venv is made with (after `make clean`, if there is one already)
-#   ARGS="..."          handed on to pytest, the benchmark of appends or the simulator
+#   ARGS="..."          handed on to quorate up, pytest, the benchmark of appends or the simulator
 #   SEEDS=n SEED0=k     how many simulator runs, and the first seed
 
 PYTHON ?= python3
@@ -41,9 +41,9 @@ $(READY): setup.cfg pyproject.toml
 	  exit 1; }
 	@touch $@
 
-run: venv ## Set up, then print what is here so far
-	@echo "==> run: what is here so far (the cluster itself is not built yet)"
-	@$(BIN)/quorate info
+run: venv ## Set up, then run a local cluster until Ctrl-C (ARGS="--nodes 5 --base-port 19092" to choose)
+	@echo "==> run: a local cluster of three nodes in .quorate; Ctrl-C stops it"
+	@$(BIN)/quorate up $(ARGS)
 
 test: venv ## Set up, then run the quick test suite (ARGS="-k wheel" to choose)
 	@echo "==> test: the quick suite, two workers"

@@ -1,5 +1,5 @@
-"""One load by confluent-kafka in a process of its own: `python -m bench.kafka.client SPEC`. It says "ready", waits for a line,
-does its work and prints its figures. As little Python per message as there can be: the cores are shared.
+"""One load by confluent-kafka in a process of its own: `python -m bench.kafka.client SPEC`. It says "ready",
+waits for a line, does its work and prints its figures. As little Python per message as there can be: the cores are shared.
 """
 
 from __future__ import annotations

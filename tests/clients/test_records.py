@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -36,7 +35,6 @@ def _pass_through(cluster: BrokerCluster, topic: str, writer: str, codec: str, r
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_compression_headers_and_nulls(cluster: BrokerCluster, codec: str) -> None:
     topic = cluster.topic()
-    written = []
     for writer in CLIENTS:
         _pass_through(cluster, topic, writer, codec, RECORDS)
     # The others refuse to write a record that has neither; all of them read it.
@@ -56,11 +54,6 @@ def test_messages_of_a_mebibyte(cluster: BrokerCluster) -> None:
     for reader in CLIENTS:
         job = Job(client=reader, do="read", bootstrap=cluster.bootstrap, topic=topic, count=9)
         assert cluster.run(job)["numbers"]["0"] == [0, 1, 2] * 3, f"as {reader} reads it"
-
-
-def _clock_moves() -> Callable[[], bool]:
-    last = time.time()
-    return lambda: time.time() > last + 0.05
 
 
 def test_seek_by_time(cluster: BrokerCluster) -> None:
