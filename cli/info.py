@@ -50,13 +50,14 @@ class Report:
 _PARTS: tuple[tuple[str, str, str | None], ...] = (
     ("consensus core", "Raft without I/O: it decides, others act", "quorate.consensus.core"),
     ("consensus runtime", "the log on disk, the clock, the peer transport", "quorate.consensus.runtime"),
-    ("broker", "a node: partitions, queues, Kafka and HTTP listeners", None),
+    ("broker", "a node: partitions, groups, metadata, the Kafka listener", "quorate.broker.node.process"),
     ("client", "what applications import", None),
     ("spark", "structured-streaming source and sink", None),
     ("chaos", "faults on a real cluster, and checked histories", None),
 )
 
 _COMMANDS = (
+    Command(run="make run", does="a local cluster that Kafka clients can use"),
     Command(run="make test", does="the quick test suite"),
     Command(run="make check", does="lint, formatting, types, import contracts"),
     Command(run="make sim SEEDS=300", does="hostile simulated runs of the consensus core"),
