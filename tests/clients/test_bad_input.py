@@ -52,14 +52,6 @@ def test_message_too_large(cluster: BrokerCluster, producer: Producer) -> None:
     assert codes == [KafkaError.MSG_SIZE_TOO_LARGE, None]
 
 
-def test_unknown_topic(cluster: BrokerCluster) -> None:
-    with closing(_consumer(cluster, "earliest")) as consumer:
-        consumer.assign([TopicPartition("there-is-no-such-topic", 0, 0)])
-        error = _next(consumer).error()
-        assert error is not None
-        assert error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
-
-
 def test_offsets_out_of_range_reset(cluster: BrokerCluster, producer: Producer) -> None:
     topic = cluster.topic()
     producer.produce(topic, b"the first")
