@@ -10,13 +10,14 @@ from contextlib import closing
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
+from bench.peers.processes import await_condition
 from tests.support.broker_cluster import BrokerCluster
 from tests.support.record_batches import record_batch
 
 pytestmark = pytest.mark.xdist_group("clients")
 
 PRODUCE, LIST_OFFSETS, JOIN_GROUP, API_VERSIONS = 0, 2, 11, 18
-CORRUPT_MESSAGE, UNKNOWN_TOPIC_OR_PARTITION, INVALID_GROUP_ID, UNSUPPORTED_VERSION = 2, 3, 24, 35
+CORRUPT_MESSAGE, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, INVALID_GROUP_ID, UNSUPPORTED_VERSION = 2, 3, 6, 24, 35
 
 
 @pytest.fixture
@@ -50,6 +51,14 @@ def test_message_too_large(cluster: BrokerCluster, producer: Producer) -> None:
         )
         assert producer.flush(30) == 0
     assert codes == [KafkaError.MSG_SIZE_TOO_LARGE, None]
+
+
+def test_unknown_topic(cluster: BrokerCluster) -> None:
+    with closing(_consumer(cluster, "earliest")) as consumer:
+        consumer.subscribe(["there-is-no-such-topic"])
+        error = _next(consumer).error()
+        assert error is not None
+        assert error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
 def test_offsets_out_of_range_reset(cluster: BrokerCluster, producer: Producer) -> None:
@@ -132,8 +141,16 @@ def test_corrupt_batch(cluster: BrokerCluster) -> None:
     topic = cluster.topic()
     batch = record_batch(200)
     batch[150] ^= 1
+    codes: list[int] = []
+
+    def answered() -> bool:
+        codes.append(_produce_code(leader.ask(PRODUCE, 3, _produce(topic, 0, bytes(batch))), topic))
+        return codes[-1] not in {UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER}
+
+    # A leader may hear later than others that it leads.
     with closing(_to_leader(cluster, topic)) as leader:
-        assert _produce_code(leader.ask(PRODUCE, 3, _produce(topic, 0, bytes(batch))), topic) == CORRUPT_MESSAGE
+        await_condition(answered, "the leader knows its topic", 20.0)
+    assert codes[-1] == CORRUPT_MESSAGE
 
 
 def test_produce_to_what_is_not_there(raw: _Raw, cluster: BrokerCluster) -> None:
