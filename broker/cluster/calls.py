@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -38,8 +39,9 @@ class Calls:
     def __init__(self, me: NodeId, tell: Tell) -> None:
         self._me = me
         self._tell = tell
-        self._number = 0
-        self._waiting: dict[int, asyncio.Future[Body]] = {}
+        # Not from 0: an answer that a node owes an earlier life of this one must not be taken for a new one's.
+        self._number = random.getrandbits(52)
+        self._waiting: dict[tuple[NodeId, int], asyncio.Future[Body]] = {}
         self._handlers: dict[str, Handler] = {}
         self._serving: set[asyncio.Task[None]] = set()
 
@@ -50,11 +52,11 @@ class Calls:
     async def ask(self, node: NodeId, verb: str, body: Body, timeout_s: float) -> Body:
         """Ask a node (this one too). Raises CallFailed."""
         if node == self._me:
-            return await self._handlers[verb](node, body)
+            return await self._ask_here(verb, body, timeout_s)
         self._number += 1
         number = self._number
         future: asyncio.Future[Body] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = future
+        self._waiting[node, number] = future
         try:
             if not self._tell(node, CALL + json.dumps([number, verb, body]).encode()):
                 raise CallFailed("unreachable", f"node {node} cannot be reached", definite=True)
@@ -63,7 +65,17 @@ class Calls:
         except TimeoutError as error:
             raise CallFailed("no-answer", f"node {node} did not answer {verb!r} in {timeout_s} s", definite=False) from error
         finally:
-            del self._waiting[number]
+            del self._waiting[node, number]
+
+    async def _ask_here(self, verb: str, body: Body, timeout_s: float) -> Body:
+        handler = self._handlers.get(verb)
+        if handler is None:
+            raise CallFailed("unknown-verb", f"node {self._me} does not know {verb!r}", definite=True)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await handler(self._me, body)
+        except TimeoutError as error:
+            raise CallFailed("no-answer", f"{verb!r} took more than {timeout_s} s", definite=False) from error
 
     def hear(self, node: NodeId, note: bytes) -> None:
         """A note that begins with CALL or ANSWER has arrived."""
@@ -75,12 +87,12 @@ class Calls:
                 self._serving.add(task)
                 task.add_done_callback(self._serving.discard)
             else:
-                self._answered(*said)
+                self._answered(node, *said)
         except (ValueError, TypeError) as error:
             _log.warning("node %s sent a note that cannot be read: %s", node, error)
 
-    def _answered(self, number: int, body: Body | None, failure: list[Any] | None) -> None:
-        future = self._waiting.get(number)
+    def _answered(self, node: NodeId, number: int, body: Body | None, failure: list[Any] | None) -> None:
+        future = self._waiting.get((node, number))
         if future is None or future.done():
             return
         if failure is not None:

@@ -7,25 +7,87 @@ carries what its proposer has decided (an id, a placement); applying it decides 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
-from quorate.broker.cluster.values import NodeInfo
+from quorate.broker.cluster.values import Membership, NodeInfo
 from quorate.broker.protocol.builder import BatchBuilder
 from quorate.broker.protocol.records import read_records
 from quorate.consensus.core.types import Buffer
+
+_MAX_NODE = (1 << 32) - 1
+_ID_DIGITS = frozenset("0123456789abcdef")
 
 Placement = tuple[tuple[int, ...], ...]
 """For each partition the nodes of its replicas, the preferred leader first."""
 
 
+class BadCommand(ValueError):
+    """What can be no command: made so by mistake, written by a later release, or not by Quorate."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """Base of all commands. `token` finds its result on the node that proposed it."""
+    """Base of all commands. `token` finds its result on the node that proposed it.
+
+    Fields are checked when a command is made, so one that no node could judge never comes into the log: it would stop
+    `@cluster` on every node, and again at every start.
+    """
 
     kind: ClassVar[str]
     token: str
+
+    def __post_init__(self) -> None:
+        """Raises BadCommand."""
+        for one in fields(self):
+            check = _CHECKS.get((self.kind, one.name)) or _CHECKS["", one.name]
+            if not check(getattr(self, one.name)):
+                raise BadCommand(f"{self.kind}: {one.name} cannot be {getattr(self, one.name)!r:.200}")
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_node(value: object) -> bool:
+    return _is_count(value) and 0 < cast(int, value) <= _MAX_NODE
+
+
+def _are_nodes(value: object) -> bool:
+    return isinstance(value, tuple) and all(map(_is_node, value))
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, str) and len(value) == 32 and _ID_DIGITS.issuperset(value)
+
+
+def _are_settings(value: object) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
+
+
+_CHECKS: dict[tuple[str, str], Callable[[object], bool]] = {
+    ("", "token"): _is_text,
+    ("", "name"): _is_text,
+    ("", "id"): _is_id,
+    ("delete-queue", "id"): lambda value: value is None or _is_id(value),
+    ("", "node"): _is_node,
+    ("register-node", "node"): lambda value: isinstance(value, NodeInfo) and _is_node(value.id),
+    ("", "membership"): lambda value: value in tuple(Membership),
+    ("", "settings"): _are_settings,
+    ("", "placement"): lambda value: isinstance(value, tuple) and all(map(_are_nodes, value)),
+    ("", "nodes"): _are_nodes,
+    ("", "group"): _is_count,
+    ("", "had"): _is_count,
+    ("", "count"): _is_count,
+    ("", "cancel"): lambda value: isinstance(value, bool),
+    ("", "target"): lambda value: value is None or (isinstance(value, tuple) and all(map(_is_count, value))),
+}
+"""What each field may be, by its name, or by command and name where that differs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,10 +165,14 @@ class BeginMove(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndMove(Command):
-    """The group's members are the target now: the others are gone. Or, with `cancel`, the target is given up."""
+    """The group's members are the target now: the others are gone. Or, with `cancel`, the target is given up.
+
+    `target` says which move is meant, by its replicas: this command may be applied late, and must not end the next one.
+    """
 
     kind: ClassVar[str] = "end-move"
     group: int
+    target: tuple[int, ...] | None = None
     cancel: bool = False
 
 
@@ -135,10 +201,6 @@ _KINDS: dict[str, type[Command]] = {
 }
 
 
-class BadCommand(ValueError):
-    """Bytes in the log of `@cluster` that are no command: written by a later release, or not by Quorate."""
-
-
 def encode(command: Command) -> bytes:
     """The command as JSON."""
     said: dict[str, Any] = {"kind": command.kind}
@@ -157,8 +219,9 @@ def decode(data: bytes) -> Command:
             said["node"] = NodeInfo.from_facts(said["node"])
         if "placement" in said:
             said["placement"] = tuple(tuple(nodes) for nodes in said["placement"])
-        if "nodes" in said:
-            said["nodes"] = tuple(said["nodes"])
+        for name in ("nodes", "target"):
+            if said.get(name) is not None:
+                said[name] = tuple(said[name])
         return kind(**said)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadCommand(f"{data[:200]!r} is no command: {error!r}") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 
 class BadSetting(ValueError):
@@ -26,10 +26,10 @@ class QueueSetting:
 
 def _number(least: int, most: int) -> Callable[[str], str | None]:
     def check(text: str) -> str | None:
-        sign, digits = text[:1] == "-", text.lstrip("-")
+        digits = text.removeprefix("-")
         if not (digits.isascii() and digits.isdecimal()) or len(digits) > 19:
             return "is no whole number"
-        value = -int(digits) if sign else int(digits)
+        value = int(text)
         return None if least <= value <= most else f"must be from {least} to {most}"
 
     return check
@@ -98,13 +98,14 @@ SETTINGS: Final = {
 }
 
 
-def check_settings(settings: Mapping[str, str]) -> dict[str, str]:
+def check_settings(settings: Mapping[str, Any]) -> dict[str, str]:
     """The settings, if all of them are good. Raises BadSetting."""
     for name, value in settings.items():
         known = SETTINGS.get(name)
         if known is None:
             raise BadSetting(f"there is no queue setting {name!r}; there are {', '.join(SETTINGS)}")
-        wrong = known.check(value)
+        # What comes from JSON may be anything.
+        wrong = known.check(value) if isinstance(value, str) else "must be given as text"
         if wrong is not None:
             raise BadSetting(f"{name}={value!r}: it {wrong}")
     return dict(settings)

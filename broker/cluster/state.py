@@ -265,6 +265,8 @@ class ClusterState:
         partition = queue.partitions[index]
         if partition.target is None:
             raise Refused("changed-meanwhile", f"no move of group {command.group} is under way")
+        if command.target is not None and command.target != partition.target:
+            raise Refused("changed-meanwhile", f"another move of group {command.group} is under way by now")
         replicas = partition.replicas if command.cancel else partition.target
         self._put(queue.with_partition(index, replace(partition, replicas=replicas, target=None)))
         return len(replicas)

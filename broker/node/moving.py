@@ -46,7 +46,7 @@ class Mover:
         target = queue.partitions[index].target
         if target is not None and await self._towards(group, frozenset(target)):
             _log.info("group %s (%s/%s) is on its new replicas", group, queue.name, index)
-            await self._metadata.change(c.EndMove(token=new_token(), group=group), _CALL_S)
+            await self._metadata.change(c.EndMove(token=new_token(), group=group, target=target), _CALL_S)
 
     async def _towards(self, group: GroupId, target: frozenset[ReplicaId]) -> bool:
         """One step towards these voters; whether nothing is left to do. Raises OperationFailed."""
