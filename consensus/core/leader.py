@@ -416,6 +416,13 @@ class Leader(Follower):
         self.deadline = min(self._quorum_due, self._transfer_until, self._heartbeat_due, self._news_due)
         return None
 
+    def _leans_on(self) -> tuple[Signal, ...]:
+        """The signals that confirm this leader, if it waits for nothing else and is confirmed by all of its followers."""
+        if min(self._transfer_until, self._heartbeat_due, self._news_due) != FAR:
+            return ()
+        signals = [progress.signal for progress in self.progress.values() if progress.signal is not None]
+        return tuple(signals) if len(signals) == len(self.progress) else ()
+
     def claim_answered(self, to: ReplicaId, signal: Signal | None, term: Term) -> None:
         """A follower's node answered our claim: confirmed by `signal`, or refused (None) at its own `term`."""
         progress = self.progress.get(to)

@@ -15,6 +15,7 @@ from quorate.consensus.core.messages import Beat, BeatAnswer, Claim, Message, No
 from quorate.consensus.core.progress import Signal
 from quorate.consensus.core.raft import Raft
 from quorate.consensus.core.replica import Clock, Replica
+from quorate.consensus.core.resting import Resting
 from quorate.consensus.core.types import FAR, NO_TERM, GroupId, Millis, NodeId, ReplicaId, Term, node_of, show_replica
 
 _Refused = tuple[tuple[GroupId, Term], ...]
@@ -82,6 +83,7 @@ class Node:
         "_met",
         "_outbox",
         "_peers",
+        "_resting",
         "_scheduled",
         "_sequence",
         "_woken",
@@ -108,6 +110,8 @@ class Node:
         self._heap: list[tuple[Millis, GroupId]] = []
         # The earliest entry in the heap for each group. Later entries are left there and skipped.
         self._scheduled: dict[GroupId, Millis] = {}
+        # Every group is in the heap, or rests.
+        self._resting = Resting()
         self._woken: list[Replica] = []
         self._outbox: list[Beat | BeatAnswer] = []
         self._claims_changed = False
@@ -142,6 +146,7 @@ class Node:
         raft = self.groups.pop(group)
         raft.stop("the replica was removed from its node")
         self._scheduled.pop(group, None)
+        self._resting.forget(group)
         self._claims_changed = True
         self._expect_claims_again()
 
@@ -165,6 +170,7 @@ class Node:
             self.unknown += 1
         else:
             raft.step(message)
+            self._schedule(raft)
 
     def lost(self, node: NodeId) -> None:
         """The connection with a node broke: groups that it leads need not wait for its silence to last."""
@@ -186,6 +192,8 @@ class Node:
         self.advance(now)
         now = self.clock.now
         heap, scheduled, groups = self._heap, self._scheduled, self.groups
+        for roused in self._resting.rouse(now):
+            self._schedule(roused)
         while heap and heap[0][0] <= now:
             deadline, group = heappop(heap)
             raft = groups.get(group)
@@ -194,7 +202,8 @@ class Node:
             del scheduled[group]
             if raft.role is Role.LEADER or self._may_campaign(raft):
                 raft.tick(now)
-            self._schedule(raft)
+            if not self._resting.lay_down(raft, now):
+                self._schedule(raft)
         if now >= self._beat_due:
             self._beat()
 
@@ -219,7 +228,8 @@ class Node:
 
     def next_deadline(self) -> Millis:
         """When `tick` has work to do."""
-        return min(self._heap[0][0], self._beat_due) if self._heap else self._beat_due
+        due = min(self._beat_due, self._resting.next_deadline())
+        return min(self._heap[0][0], due) if self._heap else due
 
     def _schedule(self, raft: Replica) -> None:
         deadline = raft.deadline
@@ -340,12 +350,15 @@ class Node:
         for claim in peer.in_claims:
             if claim.group not in named and claim.group in self.groups:
                 self.groups[claim.group].uncover(signal)
+                self._schedule(self.groups[claim.group])
         peer.in_claims = claims
         refused = []
         for claim in claims:
             raft = self.groups.get(claim.group)
             if raft is None or node_of(claim.sender) != node or not raft.hear_claim(claim, signal):
                 refused.append((claim.group, NO_TERM if raft is None else raft.term))
+            if raft is not None:
+                self._schedule(raft)
         # Hearing a claim may have ended an older one of the same node.
         signal.stale = False
         peer.in_refused = tuple(refused)

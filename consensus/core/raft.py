@@ -19,6 +19,7 @@ from quorate.consensus.core.messages import (
     VoteAnswer,
     VoteRequest,
 )
+from quorate.consensus.core.progress import Signal
 from quorate.consensus.core.types import NO_REPLICA, Millis, Offset, Token
 
 _LEADERS = (Append, Heartbeat, InstallSnapshot)
@@ -86,6 +87,12 @@ class Raft(Elections):
             self._tick_leader()
         else:
             self._tick_election()
+
+    def rests_on(self) -> tuple[Signal, ...]:
+        """The signals without whose silence nothing becomes due here. Empty: something else may."""
+        if self.role is Role.LEADER:
+            return self._leans_on()
+        return (self.cover,) if self.role is Role.FOLLOWER and self.cover is not None else ()
 
     def compact(self, offset: Offset) -> None:
         """Forget the log up to `offset`: a batch's end that the state machine has durably applied."""
