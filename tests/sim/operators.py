@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quorate.consensus.core import BadRequest, Raft, Refused, ReplicaId, new_replica, node_of, replica_id
+from quorate.consensus.core.types import incarnation_of, show_replica
+from tests.sim.oracle import Violation
 
 if TYPE_CHECKING:
     from tests.sim.machine import Host
@@ -142,7 +144,11 @@ class Operators:
         if gone and not configuration.joint:
             replica = self.world.random.choice(gone)
             machine = self.world.machines[node_of(replica) - 1]
+            used = incarnation_of(replica) <= configuration.generation
             if self._ask(leader, raft, set(configuration.voters), {*configuration.learners, replica}):
+                # One whose addition was rolled back was never a member. Any other may have voted, and has forgotten it.
+                if used:
+                    raise Violation(f"{show_replica(replica)} was a member before, and is taken in again")
                 if machine.node is not None:
                     machine.crash()
                 machine.host(oracle, replica, new_replica())

@@ -14,11 +14,10 @@ LIMIT = 2_000
 FOUND_AT = {
     "commit-old-term": 15,
     "stale-ack-counted": 40,
-    "replica-id-reused": 1559,
     "configuration-not-rolled-back": 11,
-    "change-without-guard": 17,
+    "change-without-guard": 409,
     "commit-beyond-validated": 16,
-    "late-completion": 14,
+    "late-completion": 132,
     "snapshot-trusted-early": 248,
 }
 
