@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final
 
-from kio.index import load_entity_schema
+from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.schema.index import schema_name_map
 from kio.serial import entity_reader, entity_writer
@@ -58,7 +58,8 @@ class KioOracle:
 
 @cache
 def _kio_schema(case: Case) -> Any:
-    return load_entity_schema(case.api.name.lower(), case.version, _KIO_KINDS[case.direction])
+    load = load_request_schema if case.direction == "request" else load_response_schema
+    return load(int(case.api), case.version)
 
 
 def _kio_bytes(entity: Any) -> bytes:
@@ -138,7 +139,8 @@ def _kafka_python_classes() -> dict[tuple[int, str], Any]:
 
 
 def _below(parent: type) -> Iterator[Any]:
-    for child in parent.__subclasses__():
+    children: list[Any] = parent.__subclasses__()
+    for child in children:
         if getattr(child, "_json", None) is not None and getattr(child, "_class_version", None) is None:
             yield child
         yield from _below(child)

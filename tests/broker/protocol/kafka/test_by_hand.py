@@ -133,7 +133,7 @@ def fetch_answer(random: Random, version: int) -> tuple[Any, Value]:
 
 def fetched(one: Value, random: Random) -> FetchedPartition:
     cut = random.randrange(len(one["records"]) + 1)
-    leader = one.get("current_leader", {"leader_id": 7, "leader_epoch": 8})
+    leader = one.get("current_leader", {})
     aborted = one["aborted_transactions"]
     return FetchedPartition(
         one["partition_index"],
@@ -142,7 +142,8 @@ def fetched(one: Value, random: Random) -> FetchedPartition:
         one["last_stable_offset"],
         one.get("log_start_offset", -1),
         [one["records"][:cut], one["records"][cut:]],
-        *leader.values(),
+        leader.get("leader_id", 7),
+        leader.get("leader_epoch", 8),
         aborted if aborted is None else [(each["producer_id"], each["first_offset"]) for each in aborted],
         one.get("preferred_read_replica", -1),
     )
