@@ -8,16 +8,18 @@ import click
 
 from quorate.broker.node import toml
 from quorate.broker.node.process import run_node
+from quorate.broker.node.reference import markdown
 from quorate.broker.node.settings import BadSettings
 
 
 @click.command()
 @click.option("--config", type=click.Path(dir_okay=False, path_type=Path), help="The node's TOML file.")
 @click.option("--sample", is_flag=True, help="Print a file to begin with, every setting explained, and exit.")
+@click.option("--reference", is_flag=True, help="Print every setting of nodes and queues as a Markdown page, and exit.")
 @click.option("--check", is_flag=True, help="Only check the file.")
 @click.option("--insecure", is_flag=True, help="Allow addresses other than loopback without TLS and authentication.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True)
-def node(*, config: Path | None, sample: bool, check: bool, insecure: bool, log_level: str) -> None:
+def node(*, config: Path | None, sample: bool, reference: bool, check: bool, insecure: bool, log_level: str) -> None:
     """Run one node of a cluster until it is told to stop.
 
     \b
@@ -30,6 +32,9 @@ def node(*, config: Path | None, sample: bool, check: bool, insecure: bool, log_
     """
     if sample:
         click.echo(toml.sample(), nl=False)
+        return
+    if reference:
+        click.echo(markdown(), nl=False)
         return
     if config is None:
         raise click.UsageError("name the node's file with --config, or print one to begin with: quorate node --sample")

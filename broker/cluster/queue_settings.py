@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 
 class BadSetting(ValueError):
     """A setting that is not known, or a value that it cannot have. The text names it."""
+
+
+class Rule(NamedTuple):
+    """Which values a setting can have."""
+
+    words: str
+    """For people."""
+    wrong: Callable[[str], str | None]
+    """What is wrong with a value; None: nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,11 +29,10 @@ class QueueSetting:
     """int, long or string."""
     default: str
     doc: str
-    check: Callable[[str], str | None]
-    """What is wrong with a value; None: nothing."""
+    rule: Rule
 
 
-def _number(least: int, most: int) -> Callable[[str], str | None]:
+def _number(least: int, most: int) -> Rule:
     def check(text: str) -> str | None:
         digits = text.removeprefix("-")
         if not (digits.isascii() and digits.isdecimal()) or len(digits) > 19:
@@ -32,11 +40,11 @@ def _number(least: int, most: int) -> Callable[[str], str | None]:
         value = int(text)
         return None if least <= value <= most else f"must be from {least} to {most}"
 
-    return check
+    return Rule(f"{least} to {most}", check)
 
 
-def _one_of(*values: str) -> Callable[[str], str | None]:
-    return lambda text: None if text in values else f"must be {' or '.join(map(repr, values))}"
+def _one_of(*values: str) -> Rule:
+    return Rule(" or ".join(values), lambda text: None if text in values else f"must be {' or '.join(map(repr, values))}")
 
 
 _LONG: Final = (1 << 63) - 1
@@ -50,49 +58,49 @@ SETTINGS: Final = {
             kind="long",
             default="604800000",
             doc="How long messages are kept, by the log's own time. -1: for ever.",
-            check=_number(-1, _LONG),
+            rule=_number(-1, _LONG),
         ),
         QueueSetting(
             name="retention.bytes",
             kind="long",
             default="-1",
             doc="How many bytes each partition keeps; the oldest go first. -1: no limit.",
-            check=_number(-1, _LONG),
+            rule=_number(-1, _LONG),
         ),
         QueueSetting(
             name="max.message.bytes",
             kind="int",
             default="1048588",
             doc="The largest batch of messages that is accepted. A batch is replicated and read as a whole.",
-            check=_number(1, 64 << 20),
+            rule=_number(1, 64 << 20),
         ),
         QueueSetting(
             name="cleanup.policy",
             kind="string",
             default="delete",
             doc="What becomes of old messages. Compaction by key is not offered.",
-            check=_one_of("delete"),
+            rule=_one_of("delete"),
         ),
         QueueSetting(
             name="compression.type",
             kind="string",
             default="producer",
             doc="Batches are stored as their producer compressed them.",
-            check=_one_of("producer"),
+            rule=_one_of("producer"),
         ),
         QueueSetting(
             name="message.timestamp.type",
             kind="string",
             default="LogAppendTime",
             doc="Messages carry the time at which their leader appended them.",
-            check=_one_of("LogAppendTime"),
+            rule=_one_of("LogAppendTime"),
         ),
         QueueSetting(
             name="min.insync.replicas",
             kind="int",
             default="1",
             doc="Accepted for Kafka's tools. Acknowledged (acks=all) means on a majority of replicas, whatever this says.",
-            check=_number(1, _INT),
+            rule=_number(1, _INT),
         ),
     )
 }
@@ -105,7 +113,7 @@ def check_settings(settings: Mapping[str, Any]) -> dict[str, str]:
         if known is None:
             raise BadSetting(f"there is no queue setting {name!r}; there are {', '.join(SETTINGS)}")
         # What comes from JSON may be anything.
-        wrong = known.check(value) if isinstance(value, str) else "must be given as text"
+        wrong = known.rule.wrong(value) if isinstance(value, str) else "must be given as text"
         if wrong is not None:
             raise BadSetting(f"{name}={value!r}: it {wrong}")
     return dict(settings)

@@ -5,7 +5,7 @@
 
 from quorate.broker.groups.coordinator import Coordinator, Standing, partition_of
 from quorate.broker.groups.effects import Answer, Append, Confirm, Done, Effects, Outcome, Response
-from quorate.broker.groups.errors import Code, Failure
+from quorate.broker.groups.errors import Failure
 from quorate.broker.groups.records import BadGroupRecord, KeyValue, build_batch, decode_change, encode_change
 from quorate.broker.groups.requests import Identity, JoinRequest, Leaver, OffsetToCommit, SyncRequest
 from quorate.broker.groups.settings import GroupSettings
@@ -15,7 +15,6 @@ __all__ = [
     "Answer",
     "Append",
     "BadGroupRecord",
-    "Code",
     "Confirm",
     "Coordinator",
     "Done",

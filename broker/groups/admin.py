@@ -6,10 +6,10 @@ from collections.abc import Collection
 
 from quorate.broker.groups.desk import Desk
 from quorate.broker.groups.effects import Done, Response
-from quorate.broker.groups.errors import Code
 from quorate.broker.groups.group import Group
 from quorate.broker.groups.phases import Event, Phase
 from quorate.broker.groups.values import GroupDropped
+from quorate.broker.protocol.kafka.errors import Error
 
 
 class Admin:
@@ -28,7 +28,7 @@ class Admin:
                 groups.append(
                     {"group_id": name, "protocol_type": protocol_type, "group_state": phase.value, "group_type": "classic"}
                 )
-        desk.answer(done, {"error_code": Code.NONE, "groups": groups})
+        desk.answer(done, {"error_code": Error.NONE, "groups": groups})
 
     def _outline(self, name: str) -> tuple[str, Phase]:
         group = self._desk.groups.get(name)
@@ -40,7 +40,7 @@ class Admin:
     def describe(self, group_id: str, done: Done) -> None:
         desk = self._desk
         group = desk.find(group_id)
-        response = {**describe_error(group_id, Code.NONE), "group_state": Phase.DEAD.value}
+        response = {**describe_error(group_id, Error.NONE), "group_state": Phase.DEAD.value}
         if group is not None and group.phase is not Phase.DEAD:
             stable = group.phase is Phase.STABLE
             response |= {
@@ -54,19 +54,19 @@ class Admin:
     def delete(self, group_id: str, done: Done) -> None:
         desk = self._desk
         group = desk.find(group_id)
-        code = Code.NONE
+        code = Error.NONE
         if group is None:
-            code = Code.GROUP_ID_NOT_FOUND
+            code = Error.GROUP_ID_NOT_FOUND
         elif group.phase is Phase.DEAD:
-            code = Code.COORDINATOR_NOT_AVAILABLE
+            code = Error.COORDINATOR_NOT_AVAILABLE
         elif group.phase is not Phase.EMPTY or group.pending:
-            code = Code.NON_EMPTY_GROUP
+            code = Error.NON_EMPTY_GROUP
         if group is None or code:
             return desk.answer(done, {"group_id": group_id, "error_code": code})
         gone = group
         gone.move(Event.DELETE)
 
-        def deleted(code: Code) -> None:
+        def deleted(code: Error) -> None:
             gone.move(Event.KEPT)
             if not code:
                 desk.groups.pop(group_id, None)
@@ -75,7 +75,7 @@ class Admin:
         return desk.append(gone, [GroupDropped(group_id)], deleted)
 
 
-def describe_error(group_id: str, code: Code) -> Response:
+def describe_error(group_id: str, code: Error) -> Response:
     """A group of which nothing can be said."""
     return {
         "error_code": code,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from quorate.broker.groups.effects import Response
-from quorate.broker.groups.errors import Code
 from quorate.broker.groups.group import Group, Member
+from quorate.broker.protocol.kafka.errors import Error
 
 NO_GENERATION = -1
 
 
-def join_error(code: Code, member_id: str = "") -> Response:
+def join_error(code: Error, member_id: str = "") -> Response:
     """A JoinGroup that did not work out."""
     return {
         "error_code": code,
@@ -27,7 +27,7 @@ def joined(group: Group, member: Member, *, leader: str | None = None, skip_assi
     """A JoinGroup that did. The group's leader hears of all members; `leader` overrides who that is said to be."""
     leads = member.id == group.leader and leader is None
     return {
-        "error_code": Code.NONE,
+        "error_code": Error.NONE,
         "generation_id": group.generation,
         "protocol_type": group.protocol_type,
         "protocol_name": group.protocol,
@@ -43,7 +43,7 @@ def joined(group: Group, member: Member, *, leader: str | None = None, skip_assi
     }
 
 
-def sync_error(code: Code) -> Response:
+def sync_error(code: Error) -> Response:
     """A SyncGroup that did not work out."""
     return {"error_code": code, "protocol_type": None, "protocol_name": None, "assignment": b""}
 
@@ -51,7 +51,7 @@ def sync_error(code: Code) -> Response:
 def synced(group: Group, member: Member) -> Response:
     """A SyncGroup that did."""
     return {
-        "error_code": Code.NONE,
+        "error_code": Error.NONE,
         "protocol_type": group.protocol_type,
         "protocol_name": group.protocol,
         "assignment": member.assignment,

@@ -14,7 +14,7 @@ from quorate.broker.groups.admin import Admin, describe_error
 from quorate.broker.groups.answers import join_error, sync_error
 from quorate.broker.groups.desk import Desk
 from quorate.broker.groups.effects import Done, Effects
-from quorate.broker.groups.errors import Code, Failure
+from quorate.broker.groups.errors import Failure
 from quorate.broker.groups.joining import Joining
 from quorate.broker.groups.membership import Membership
 from quorate.broker.groups.offsets import Offsets, Partitions, commit_response, fetch_error
@@ -22,6 +22,7 @@ from quorate.broker.groups.rebalance import Rebalancer
 from quorate.broker.groups.requests import Identity, JoinRequest, Leaver, OffsetToCommit, SyncRequest
 from quorate.broker.groups.settings import GroupSettings
 from quorate.broker.groups.state import GroupsState
+from quorate.broker.protocol.kafka.errors import Error
 from quorate.consensus.core.types import Millis
 
 DEFAULT_SETTINGS = GroupSettings()
@@ -40,7 +41,7 @@ class Standing(Enum):
     SERVING = "serving"
 
 
-_TOLD = {Standing.AWAY: Code.NOT_COORDINATOR, Standing.LOADING: Code.COORDINATOR_LOAD_IN_PROGRESS}
+_TOLD = {Standing.AWAY: Error.NOT_COORDINATOR, Standing.LOADING: Error.COORDINATOR_LOAD_IN_PROGRESS}
 
 
 class Coordinator:
@@ -82,7 +83,7 @@ class Coordinator:
         desk.abandon(Failure.NOT_LEADER)
         for group in desk.groups.values():
             for member in group.members.values():
-                self._rebalancer.dismiss(member, Code.NOT_COORDINATOR)
+                self._rebalancer.dismiss(member, Error.NOT_COORDINATOR)
         desk.close()
 
     # Time and effects
@@ -187,9 +188,9 @@ class Coordinator:
         if not self._refusal(now, ""):
             self._offsets.expire(wall_ms)
 
-    def _refusal(self, now: Millis, group_id: str, *, named: bool = False) -> Code:
+    def _refusal(self, now: Millis, group_id: str, *, named: bool = False) -> Error:
         self._desk.advance(now)
         if self.standing is not Standing.SERVING:
             return _TOLD[self.standing]
         # Kafka lets consumers that never join commit to the group without a name.
-        return Code.INVALID_GROUP_ID if named and not group_id else Code.NONE
+        return Error.INVALID_GROUP_ID if named and not group_id else Error.NONE

@@ -6,16 +6,17 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 
 from quorate.broker.groups.effects import Answer, Append, Confirm, Done, Effects, Outcome, Report, Response
-from quorate.broker.groups.errors import Code, Failure
+from quorate.broker.groups.errors import Failure
 from quorate.broker.groups.group import Group
 from quorate.broker.groups.phases import Phase
 from quorate.broker.groups.records import encode_change
 from quorate.broker.groups.settings import GroupSettings
 from quorate.broker.groups.state import GroupsState
 from quorate.broker.groups.values import Change
+from quorate.broker.protocol.kafka.errors import Error
 from quorate.consensus.core.types import FAR, Millis, Offset
 
-Then = Callable[[Code], None]
+Then = Callable[[Error], None]
 """What follows when an effect is done: NONE, or the code that clients are told."""
 
 
@@ -64,7 +65,7 @@ class Desk:
             if isinstance(outcome, Failure):
                 self._finish(number, outcome.code)
             elif outcome <= self.state.applied:
-                self._finish(number, Code.NONE)
+                self._finish(number, Error.NONE)
             else:
                 heappush(self._ripe, (outcome, number))
 
@@ -78,9 +79,9 @@ class Desk:
         """The state has moved on."""
         while self._ripe and self._ripe[0][0] <= self.state.applied:
             _, number = heappop(self._ripe)
-            self._finish(number, Code.NONE)
+            self._finish(number, Error.NONE)
 
-    def _finish(self, number: int, code: Code) -> None:
+    def _finish(self, number: int, code: Error) -> None:
         group, then = self.open.pop(number)
         if group is not None:
             group.appends -= 1

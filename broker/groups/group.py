@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from quorate.broker.groups.effects import Done
-from quorate.broker.groups.errors import Code
 from quorate.broker.groups.phases import Event, Phase, after
 from quorate.broker.groups.values import GroupInfo, MemberInfo
+from quorate.broker.protocol.kafka.errors import Error
 from quorate.consensus.core.types import FAR, Millis
 
 Protocols = tuple[tuple[str, bytes], ...]
@@ -183,15 +183,15 @@ class Group:
         if self.leader == old.id:
             self.leader = new.id
 
-    def check(self, member_id: str, instance_id: str | None) -> Code:
+    def check(self, member_id: str, instance_id: str | None) -> Error:
         """Whether this is a member, and not one that was replaced."""
         if instance_id is not None:
             known = self.instances.get(instance_id)
             if known is None:
-                return Code.UNKNOWN_MEMBER_ID
+                return Error.UNKNOWN_MEMBER_ID
             if known != member_id:
-                return Code.FENCED_INSTANCE_ID
-        return Code.NONE if member_id in self.members else Code.UNKNOWN_MEMBER_ID
+                return Error.FENCED_INSTANCE_ID
+        return Error.NONE if member_id in self.members else Error.UNKNOWN_MEMBER_ID
 
     def common_protocols(self) -> set[str]:
         """The protocols that all members know."""

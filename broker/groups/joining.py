@@ -5,12 +5,12 @@ from __future__ import annotations
 from quorate.broker.groups.answers import join_error, joined
 from quorate.broker.groups.desk import Desk
 from quorate.broker.groups.effects import Done
-from quorate.broker.groups.errors import Code
 from quorate.broker.groups.group import Group, Member
 from quorate.broker.groups.phases import Phase
 from quorate.broker.groups.rebalance import Rebalancer
 from quorate.broker.groups.requests import JoinRequest
 from quorate.broker.groups.values import GroupStored, MemberInfo
+from quorate.broker.protocol.kafka.errors import Error
 from quorate.consensus.core.types import Millis
 
 
@@ -25,11 +25,11 @@ class Joining:
         desk = self._desk
         settings = desk.settings
         if not settings.min_session_ms <= request.session_timeout_ms <= settings.max_session_ms:
-            return desk.answer(done, join_error(Code.INVALID_SESSION_TIMEOUT, request.member_id))
+            return desk.answer(done, join_error(Error.INVALID_SESSION_TIMEOUT, request.member_id))
         group = desk.find(request.group_id)
         if group is None:
             if request.member_id:
-                return desk.answer(done, join_error(Code.UNKNOWN_MEMBER_ID, request.member_id))
+                return desk.answer(done, join_error(Error.UNKNOWN_MEMBER_ID, request.member_id))
             group = desk.make(request.group_id)
         code = self._refusal(group, request)
         if code:
@@ -40,15 +40,15 @@ class Joining:
             self._again(group, request, done)
         return None
 
-    def _refusal(self, group: Group, request: JoinRequest) -> Code:
+    def _refusal(self, group: Group, request: JoinRequest) -> Error:
         if group.phase is Phase.DEAD:
-            return Code.COORDINATOR_NOT_AVAILABLE
+            return Error.COORDINATOR_NOT_AVAILABLE
         if not self._has_room(group, request):
             group.pending.pop(request.member_id, None)
-            return Code.GROUP_MAX_SIZE_REACHED
+            return Error.GROUP_MAX_SIZE_REACHED
         if not group.accepts(request.protocol_type, request.protocols):
-            return Code.INCONSISTENT_GROUP_PROTOCOL
-        return Code.NONE
+            return Error.INCONSISTENT_GROUP_PROTOCOL
+        return Error.NONE
 
     def _has_room(self, group: Group, request: JoinRequest) -> bool:
         if request.member_id in group.members or request.group_instance_id in group.instances:
@@ -65,7 +65,7 @@ class Joining:
             return self._come_back(group, group.members[group.instances[instance]], member_id, request, done)
         if instance is None and request.require_member_id:
             group.pending[member_id] = Millis(self._desk.now + request.session_timeout_ms)
-            return self._desk.answer(done, join_error(Code.MEMBER_ID_REQUIRED, member_id))
+            return self._desk.answer(done, join_error(Error.MEMBER_ID_REQUIRED, member_id))
         return self._add(group, member_id, request, done)
 
     def _again(self, group: Group, request: JoinRequest, done: Done) -> None:
@@ -102,7 +102,7 @@ class Joining:
     def _wait(self, member: Member, request: JoinRequest, done: Done, *, is_new: bool = False) -> None:
         """The answer comes with the next generation."""
         # A client that asks twice has lost its first connection.
-        self._rebalancer.dismiss(member, Code.REBALANCE_IN_PROGRESS)
+        self._rebalancer.dismiss(member, Error.REBALANCE_IN_PROGRESS)
         self._update(member, request)
         member.join_done = done
         member.is_new = member.is_new or is_new
@@ -121,7 +121,7 @@ class Joining:
         led_before = group.leader
         new = _new_member(member_id, request)
         new.assignment = old.assignment
-        self._rebalancer.dismiss(old, Code.FENCED_INSTANCE_ID)
+        self._rebalancer.dismiss(old, Error.FENCED_INSTANCE_ID)
         group.swap(old, new)
         new.touch(self._desk.now)
         if group.phase is Phase.STABLE and same and group.vote() == group.protocol:
@@ -136,12 +136,12 @@ class Joining:
             self._rebalancer.prepare(group)
 
     def _came_back(
-        self, group: Group, member: Member, generation: int, led_before: str, request: JoinRequest, done: Done, code: Code
+        self, group: Group, member: Member, generation: int, led_before: str, request: JoinRequest, done: Done, code: Error
     ) -> None:
         if not code and group.members.get(member.id) is not member:
-            code = Code.UNKNOWN_MEMBER_ID
+            code = Error.UNKNOWN_MEMBER_ID
         elif not code and group.generation != generation:
-            code = Code.REBALANCE_IN_PROGRESS
+            code = Error.REBALANCE_IN_PROGRESS
         if code:
             return self._desk.answer(done, join_error(code))
         member.touch(self._desk.now)

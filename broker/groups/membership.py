@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from quorate.broker.groups.answers import sync_error, synced
 from quorate.broker.groups.desk import Desk
 from quorate.broker.groups.effects import Done, Response
-from quorate.broker.groups.errors import Code
 from quorate.broker.groups.group import Group, Member
 from quorate.broker.groups.phases import Event, Phase
 from quorate.broker.groups.rebalance import Rebalancer
 from quorate.broker.groups.requests import Identity, Leaver, SyncRequest
 from quorate.broker.groups.values import GroupStored
+from quorate.broker.protocol.kafka.errors import Error
 from quorate.consensus.core.types import FAR
 
 
@@ -30,7 +30,7 @@ class Membership:
         if group is None or code:
             return desk.answer(done, sync_error(code))
         if not _same_protocol(group, request):
-            return desk.answer(done, sync_error(Code.INCONSISTENT_GROUP_PROTOCOL))
+            return desk.answer(done, sync_error(Error.INCONSISTENT_GROUP_PROTOCOL))
         member = group.members[request.member.member_id]
         if group.phase is Phase.STABLE:
             member.must_sync = False
@@ -39,11 +39,11 @@ class Membership:
         elif group.phase is Phase.COMPLETING and group.announced:
             self._await_assignment(group, member, request, done)
         else:
-            desk.answer(done, sync_error(Code.REBALANCE_IN_PROGRESS))
+            desk.answer(done, sync_error(Error.REBALANCE_IN_PROGRESS))
         return None
 
     def _await_assignment(self, group: Group, member: Member, request: SyncRequest, done: Done) -> None:
-        self._rebalancer.dismiss(member, Code.REBALANCE_IN_PROGRESS)
+        self._rebalancer.dismiss(member, Error.REBALANCE_IN_PROGRESS)
         member.sync_done = done
         member.must_sync = False
         if member.id != group.leader or group.storing:
@@ -56,7 +56,7 @@ class Membership:
             group, [GroupStored(group.name, info)], lambda code: self._assigned(group, generation, assignments, code)
         )
 
-    def _assigned(self, group: Group, generation: int, assignments: dict[str, bytes], code: Code) -> None:
+    def _assigned(self, group: Group, generation: int, assignments: dict[str, bytes], code: Error) -> None:
         if group.phase is not Phase.COMPLETING or group.generation != generation:
             return  # A rebalance has begun, and has told everybody.
         group.storing = False
@@ -82,25 +82,25 @@ class Membership:
         if group is not None and not code:
             group.members[identity.member_id].touch(self._desk.now)
             if group.phase is Phase.PREPARING:
-                code = Code.REBALANCE_IN_PROGRESS
+                code = Error.REBALANCE_IN_PROGRESS
         self._desk.answer(done, {"error_code": code})
 
     def leave(self, group_id: str, leavers: Sequence[Leaver], done: Done, *, batched: bool) -> None:
         group = self._desk.find(group_id)
         members: list[Response] = []
         for leaver in leavers:
-            code = Code.UNKNOWN_MEMBER_ID if group is None else self._leave(group, leaver)
+            code = Error.UNKNOWN_MEMBER_ID if group is None else self._leave(group, leaver)
             members.append({**leaver._asdict(), "error_code": code})
-        top = Code.NONE if batched or not members else members[0]["error_code"]
+        top = Error.NONE if batched or not members else members[0]["error_code"]
         self._desk.answer(done, {"error_code": top, "members": members})
 
-    def _leave(self, group: Group, leaver: Leaver) -> Code:
+    def _leave(self, group: Group, leaver: Leaver) -> Error:
         member_id, instance_id = leaver
         if group.phase is Phase.DEAD:
-            return Code.COORDINATOR_NOT_AVAILABLE
+            return Error.COORDINATOR_NOT_AVAILABLE
         if instance_id is None and group.pending.pop(member_id, None) is not None:
             self._rebalancer.proceed(group)
-            return Code.NONE
+            return Error.NONE
         if instance_id is not None and not member_id:
             # An operator removes a static member without knowing its id.
             member_id = group.instances.get(instance_id, "")
@@ -110,15 +110,15 @@ class Membership:
         return code
 
 
-def check_member(group: Group | None, identity: Identity) -> Code:
+def check_member(group: Group | None, identity: Identity) -> Error:
     """Whether it is a member of the current generation that speaks."""
     if group is None:
-        return Code.UNKNOWN_MEMBER_ID
+        return Error.UNKNOWN_MEMBER_ID
     if group.phase is Phase.DEAD:
-        return Code.COORDINATOR_NOT_AVAILABLE
+        return Error.COORDINATOR_NOT_AVAILABLE
     code = group.check(identity.member_id, identity.group_instance_id)
     if not code and identity.generation_id != group.generation:
-        code = Code.ILLEGAL_GENERATION
+        code = Error.ILLEGAL_GENERATION
     return code
 
 

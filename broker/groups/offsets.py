@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from quorate.broker.groups.desk import Desk
 from quorate.broker.groups.effects import Done, Response
-from quorate.broker.groups.errors import Code
 from quorate.broker.groups.group import Group
 from quorate.broker.groups.membership import check_member
 from quorate.broker.groups.phases import Phase
 from quorate.broker.groups.requests import Identity, OffsetToCommit
 from quorate.broker.groups.subscription import subscribed
 from quorate.broker.groups.values import Change, GroupDropped, OffsetCommitted, OffsetDropped, QueueForgotten
+from quorate.broker.protocol.kafka.errors import Error
 
 Partitions = Mapping[str, Sequence[int]]
 """Partitions by queue."""
@@ -43,31 +43,31 @@ class Offsets:
         if changes:
             desk.append(group, changes, lambda code: desk.answer(done, self._committed(queues, code)))
         else:
-            desk.answer(done, self._committed(queues, Code.NONE))
+            desk.answer(done, self._committed(queues, Error.NONE))
         return None
 
-    def _commit_refusal(self, group: Group | None, who: Identity) -> Code:
+    def _commit_refusal(self, group: Group | None, who: Identity) -> Error:
         simple = who.generation_id < 0 and not who.member_id
         if group is None:
             # The group is founded by this commit, unless its member believes that it is in one.
-            return Code.NONE if simple else Code.ILLEGAL_GENERATION
+            return Error.NONE if simple else Error.ILLEGAL_GENERATION
         if simple and group.phase is Phase.EMPTY:
-            return Code.NONE
+            return Error.NONE
         code = check_member(group, who)
         if not code and group.phase is Phase.COMPLETING:
             group.members[who.member_id].touch(self._desk.now)
-            return Code.REBALANCE_IN_PROGRESS
+            return Error.REBALANCE_IN_PROGRESS
         return code
 
     def _too_large(self, place: OffsetToCommit) -> bool:
         return len((place.metadata or "").encode(errors="surrogatepass")) > self._desk.settings.max_metadata_bytes
 
-    def _committed(self, queues: Mapping[str, Sequence[OffsetToCommit]], code: Code) -> Response:
+    def _committed(self, queues: Mapping[str, Sequence[OffsetToCommit]], code: Error) -> Response:
         response = commit_response(queues, code)
         for topic, places in zip(response["topics"], queues.values(), strict=True):
             for answer, place in zip(topic["partitions"], places, strict=True):
                 if self._too_large(place):
-                    answer["error_code"] = Code.OFFSET_METADATA_TOO_LARGE
+                    answer["error_code"] = Error.OFFSET_METADATA_TOO_LARGE
         return response
 
     def fetch(self, group_id: str, queues: Partitions | None, done: Done) -> None:
@@ -78,7 +78,7 @@ class Offsets:
         """
         desk = self._desk
 
-        def answer(code: Code) -> None:
+        def answer(code: Error) -> None:
             desk.answer(done, fetch_error(group_id, queues, code) if code else self._fetched(group_id, queues))
 
         desk.confirm(answer)
@@ -96,18 +96,18 @@ class Offsets:
             for partition in partitions:
                 place = known.get((queue, partition))
                 offset, epoch, metadata = place[:3] if place is not None else (-1, -1, "")
-                places.append(_place(partition, offset, epoch, metadata, Code.NONE))
+                places.append(_place(partition, offset, epoch, metadata, Error.NONE))
             topics.append({"name": queue, "partitions": places})
-        return {"group_id": group_id, "error_code": Code.NONE, "topics": topics}
+        return {"group_id": group_id, "error_code": Error.NONE, "topics": topics}
 
     def delete(self, group_id: str, queues: Partitions, done: Done) -> None:
         desk = self._desk
         group = desk.find(group_id)
-        code = Code.GROUP_ID_NOT_FOUND if group is None else Code.NONE
+        code = Error.GROUP_ID_NOT_FOUND if group is None else Error.NONE
         if group is not None and group.phase is Phase.DEAD:
-            code = Code.COORDINATOR_NOT_AVAILABLE
+            code = Error.COORDINATOR_NOT_AVAILABLE
         elif group is not None and group.phase is not Phase.EMPTY and group.protocol_type != _CONSUMER:
-            code = Code.NON_EMPTY_GROUP
+            code = Error.NON_EMPTY_GROUP
         if group is None or code:
             return desk.answer(done, {"error_code": code, "topics": []})
         read = _queues_read(group)
@@ -121,12 +121,15 @@ class Offsets:
             if queue not in busy and (group.appends or (queue, partition) in known)
         ]
 
-        def answer(code: Code) -> None:
+        def answer(code: Error) -> None:
             topics = [
                 {
                     "name": queue,
                     "partitions": [
-                        {"partition_index": p, "error_code": Code.GROUP_SUBSCRIBED_TO_TOPIC if queue in busy else Code.NONE}
+                        {
+                            "partition_index": p,
+                            "error_code": Error.GROUP_SUBSCRIBED_TO_TOPIC if queue in busy else Error.NONE,
+                        }
                         for p in partitions
                     ],
                 }
@@ -137,7 +140,7 @@ class Offsets:
         if changes:
             desk.append(group, changes, answer)
         else:
-            answer(Code.NONE)
+            answer(Error.NONE)
         return None
 
     def forget_queue(self, queue: str) -> None:
@@ -166,7 +169,7 @@ class Offsets:
                 desk.append(desk.make(name), changes, lambda _: None)
 
 
-def commit_response(queues: Mapping[str, Sequence[OffsetToCommit]], code: Code) -> Response:
+def commit_response(queues: Mapping[str, Sequence[OffsetToCommit]], code: Error) -> Response:
     """The same code for every partition."""
     return {
         "topics": [
@@ -176,7 +179,7 @@ def commit_response(queues: Mapping[str, Sequence[OffsetToCommit]], code: Code) 
     }
 
 
-def fetch_error(group_id: str, queues: Partitions | None, code: Code) -> Response:
+def fetch_error(group_id: str, queues: Partitions | None, code: Error) -> Response:
     """The error for the group and, for old versions, for each partition that was asked for."""
     topics = [
         {"name": queue, "partitions": [_place(partition, -1, -1, "", code) for partition in partitions]}
@@ -185,7 +188,7 @@ def fetch_error(group_id: str, queues: Partitions | None, code: Code) -> Respons
     return {"group_id": group_id, "error_code": code, "topics": topics}
 
 
-def _place(partition: int, offset: int, epoch: int, metadata: str, code: Code) -> Response:
+def _place(partition: int, offset: int, epoch: int, metadata: str, code: Error) -> Response:
     return {
         "partition_index": partition,
         "committed_offset": offset,

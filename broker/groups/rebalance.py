@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from quorate.broker.groups.answers import join_error, joined, sync_error
 from quorate.broker.groups.desk import Desk
-from quorate.broker.groups.errors import Code
 from quorate.broker.groups.group import Group, Member
 from quorate.broker.groups.phases import Event, Phase
 from quorate.broker.groups.values import GroupStored
+from quorate.broker.protocol.kafka.errors import Error
 from quorate.consensus.core.types import FAR, Millis
 
 
@@ -21,7 +21,7 @@ class Rebalancer:
         """Ask all members to join again, unless that is being done already; go on at once if all have."""
         desk = self._desk
         if group.phase is not Phase.PREPARING:
-            self._refuse_syncs(group, Code.REBALANCE_IN_PROGRESS)
+            self._refuse_syncs(group, Error.REBALANCE_IN_PROGRESS)
             was_empty = group.phase is Phase.EMPTY
             group.move(Event.REBALANCE)
             group.sync_deadline, group.storing = FAR, False
@@ -38,7 +38,7 @@ class Rebalancer:
         if group.phase is Phase.PREPARING and group.initial_until is None and group.all_joined():
             self._complete(group)
 
-    def remove(self, group: Group, member: Member, code: Code = Code.UNKNOWN_MEMBER_ID) -> None:
+    def remove(self, group: Group, member: Member, code: Error = Error.UNKNOWN_MEMBER_ID) -> None:
         """A member left, or is given up. The others share its work."""
         self.dismiss(member, code)
         group.drop(member)
@@ -47,7 +47,7 @@ class Rebalancer:
         else:
             self.proceed(group)
 
-    def dismiss(self, member: Member, code: Code) -> None:
+    def dismiss(self, member: Member, code: Error) -> None:
         """Answer whatever a member waits for with an error."""
         join_done, sync_done = member.join_done, member.sync_done
         member.join_done = member.sync_done = None
@@ -115,7 +115,7 @@ class Rebalancer:
             # Nobody waits for this one. If it is lost, the members that the log still has will expire.
             self._desk.append(group, [GroupStored(group.name, group.info(assigned=False))], lambda _: None)
 
-    def _stored(self, group: Group, generation: int, code: Code) -> None:
+    def _stored(self, group: Group, generation: int, code: Error) -> None:
         if group.phase is not Phase.COMPLETING or group.generation != generation:
             return  # The next rebalance has begun, and has the waiting members already.
         if code:
@@ -133,7 +133,7 @@ class Rebalancer:
                 member.touch(now)
         return None
 
-    def _refuse_syncs(self, group: Group, code: Code) -> None:
+    def _refuse_syncs(self, group: Group, code: Error) -> None:
         for member in group.members.values():
             member.must_sync = False
             if member.sync_done is not None:

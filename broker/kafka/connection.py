@@ -134,6 +134,8 @@ class Connection(asyncio.BufferedProtocol):
             return
         header = decode_request_header(frame)
         size = len(frame)
+        if size > self.hub.settings.max_command_bytes and header.api != _PRODUCE:
+            raise BadMessage(f"api {header.api}: a request of {size} bytes that carries no records")
         request = Request(
             self, header.api, header.version, header.correlation_id, header.client_id, frame[header.body_at :], size
         )
@@ -238,12 +240,17 @@ class Connection(asyncio.BufferedProtocol):
             return self._end_turn()
         receiver.halted = False
         self._busy = True
+        served = False
         try:
             receiver.cut()
+            served = True
         except (BadFrame, BadMessage) as error:
             return self._refuse(str(error))
         finally:
             self._busy = False
+            if not served:
+                # After a mistake of ours nobody would answer any more, and the client must not wait for it.
+                self.abort()
         if self._reading_paused and not receiver.full:
             self._reading_paused = False
             transport.resume_reading()
@@ -256,12 +263,14 @@ class Connection(asyncio.BufferedProtocol):
     def check(self, now: float) -> None:
         """Close the connection if it has been idle, or slow, for too long."""
         settings = self.hub.settings
+        if self.slots:
+            self._heard_at = now  # who waits for an answer is not idle, and has its time again after the answer
         if self._frame_since is not None and now - self._frame_since >= settings.frame_ms / 1000:
             self._refuse("a request did not arrive in time")
         elif self._unread_since is not None:
             if now - self._unread_since >= settings.idle_ms / 1000:
                 self._refuse("it does not take its answers")
-        elif not self.slots and now - self._heard_at >= settings.idle_ms / 1000 and self._transport is not None:
+        elif now - self._heard_at >= settings.idle_ms / 1000 and self._transport is not None:
             self._closing = True
             self._transport.close()
 
@@ -289,6 +298,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _refuse(self, why: str) -> None:
         """Say why, and close at once."""
+        if self._transport is None:
+            return
         self._closing = True
         self._receiver.halted = True
         self.hub.complain(self.host, f"{why}; closing its connection")

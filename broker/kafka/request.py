@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from quorate.broker.kafka.backend import Buffer
 from quorate.broker.protocol.kafka.codec import encode_response_frame
+from quorate.broker.protocol.kafka.errors import BadValue
+
+_LOG = logging.getLogger("quorate.kafka")
 
 
 class Origin(Protocol):
@@ -42,8 +46,13 @@ class Request:
         """Answers at once with what there is, while the request waits for more; for when nobody wants to wait any longer."""
 
     def reply(self, value: dict[str, Any]) -> None:
-        """Answer with a message."""
-        self.send((encode_response_frame(self.api, self.version, self.correlation_id, value),))
+        """Answer with a message. One that the request's version cannot tell ends the connection, and harms no other."""
+        try:
+            frame = encode_response_frame(self.api, self.version, self.correlation_id, value)
+        except BadValue:
+            _LOG.exception("the answer to api %d version %d cannot be written", self.api, self.version)
+            return self.origin.fail("its request could not be answered")
+        return self.send((frame,))
 
     def send(self, answer: Sequence[Buffer]) -> None:
         """Answer with a frame that is encoded already."""

@@ -14,6 +14,9 @@ class ListenerSettings:
 
     max_request_bytes: int = 100 * MIB
     """A larger request ends its connection. Kafka's default; messages are limited by their queue, this is the outer one."""
+    max_command_bytes: int = 4 * MIB
+    """The same for everything but Produce. Such a request is taken apart into small objects, some two hundred bytes for each
+    one that it holds, so a large one would cost memory many times its size, and time in which nobody else is served."""
     max_connections: int = 4096
     max_connections_per_ip: int = 1024
     max_in_flight: int = 512

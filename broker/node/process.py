@@ -139,6 +139,7 @@ def _listener_settings(settings: NodeSettings) -> ListenerSettings:
         max_connections=kafka.max_connections,
         max_connections_per_ip=kafka.max_connections,
         max_request_bytes=kafka.max_request_bytes,
+        max_command_bytes=kafka.max_command_bytes,
         idle_ms=kafka.idle_s * 1000,
         auto_create=settings.queues.auto_create,
     )

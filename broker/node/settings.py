@@ -206,8 +206,20 @@ class StorageSection(Section):
 class KafkaSection(Section):
     """Limits of the Kafka listener."""
 
-    max_connections: int = setting("More are closed at the door.", 4_096, least=1)
-    max_request_bytes: int = setting("A longer request closes its connection.", 100 << 20, least=1 << 10)
+    max_connections: int = setting(
+        "More are closed at the door. Each costs 64 KiB, and what it has under way.", 4_096, least=1
+    )
+    max_request_bytes: int = setting(
+        "A longer request closes its connection. It must hold the largest batch that any queue accepts.",
+        100 << 20,
+        least=1 << 10,
+    )
+    max_command_bytes: int = setting(
+        "The same for requests that carry no records. They cost memory many times their size while they are served, so this"
+        " is lower.",
+        4 << 20,
+        least=1 << 10,
+    )
     idle_s: int = setting("A connection that was silent for so long is closed.", 600, least=1)
 
 

@@ -122,7 +122,7 @@ def _write(value: Callable[[str, str], Any]) -> str:
     for table, section in SECTIONS.items():
         lines += [*_comment((section.__doc__ or "").strip()), f"[{table}]"]
         for one in section.declared():
-            lines += [*_comment(one.metadata["doc"]), f"{one.name} = {_literal(value(table, one.name))}"]
+            lines += [*_comment(one.metadata["doc"]), f"{one.name} = {literal(value(table, one.name))}"]
         lines.append("")
     return "\n".join(lines)
 
@@ -131,18 +131,19 @@ def _comment(text: str) -> list[str]:
     return [f"# {line}" for line in textwrap.wrap(text, _WIDTH)]
 
 
-def _literal(value: Any) -> str:
+def literal(value: Any) -> str:
+    """A value as it is written in a file."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
         return f"{value:_}" if value >= 10_000 else str(value)
     if isinstance(value, tuple) and not isinstance(value, (Endpoint, Member)):
-        return "[" + ", ".join(_literal(one) for one in value) + "]"
+        return "[" + ", ".join(literal(one) for one in value) + "]"
     return json.dumps(str(value), ensure_ascii=False)
 
 
 def _example(text: str) -> str:
-    return _literal(_number_or_text(text))
+    return literal(_number_or_text(text))
 
 
 def _number_or_text(text: str) -> int | str:

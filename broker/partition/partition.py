@@ -15,7 +15,8 @@ from quorate.broker.partition.producers import InFlight, Producers
 from quorate.broker.partition.reading import Reading
 from quorate.broker.partition.settings import PartitionSettings
 from quorate.broker.partition.state import Kept, PartitionState, log_start_batch
-from quorate.broker.partition.values import Appended, Code, KafkaFailure, failure_of, refusal_of
+from quorate.broker.partition.values import Appended, KafkaFailure, failure_of, refusal_of
+from quorate.broker.protocol.kafka.errors import Error
 from quorate.consensus.batch.errors import BadBatch
 from quorate.consensus.batch.header import NO_PRODUCER, TRANSACTIONAL, Header, base_offset
 from quorate.consensus.batch.validate import validate
@@ -88,14 +89,14 @@ class Partition(Reading):
             raise self._not_leading()
         if len(data) > self.settings.max_message_bytes:
             raise KafkaFailure(
-                Code.MESSAGE_TOO_LARGE, f"{len(data)} bytes, and {self.settings.max_message_bytes} are the most"
+                Error.MESSAGE_TOO_LARGE, f"{len(data)} bytes, and {self.settings.max_message_bytes} are the most"
             )
         try:
             header = validate(data)
         except BadBatch as error:
             raise refusal_of(error) from error
         if header.attributes & TRANSACTIONAL:
-            raise KafkaFailure(Code.INVALID_TXN_STATE, "there are no transactions here")
+            raise KafkaFailure(Error.INVALID_TXN_STATE, "there are no transactions here")
         if type(data) is memoryview and data.readonly:
             data = bytearray(data)
         if header.producer_id == NO_PRODUCER:
@@ -222,7 +223,7 @@ class Partition(Reading):
         if offset == -1:
             offset = end
         if not 0 <= offset <= end:
-            raise KafkaFailure(Code.OFFSET_OUT_OF_RANGE, f"{offset} is not in {self.log_start}..{end}")
+            raise KafkaFailure(Error.OFFSET_OUT_OF_RANGE, f"{offset} is not in {self.log_start}..{end}")
         if offset > self.log_start:
             await self._move_start(offset)
         return self.log_start

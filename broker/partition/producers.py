@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Final
 
 from quorate.broker.partition.state import SEQUENCE_MASK, Kept, PartitionState, last_sequence
-from quorate.broker.partition.values import Code, KafkaFailure
+from quorate.broker.partition.values import KafkaFailure
+from quorate.broker.protocol.kafka.errors import Error
 from quorate.consensus.batch.header import Header
 from quorate.consensus.core import Offset
 from quorate.consensus.runtime import OperationFailed, Outcome
@@ -68,7 +69,7 @@ class Producers:
                 if kept.first == first and kept.last == end:
                     return kept
         raise KafkaFailure(
-            Code.OUT_OF_ORDER_SEQUENCE_NUMBER, f"producer {producer} sends sequence {first}, and {last} was its last"
+            Error.OUT_OF_ORDER_SEQUENCE_NUMBER, f"producer {producer} sends sequence {first}, and {last} was its last"
         )
 
     def appended(self, header: Header, settled: Settled) -> InFlight:
@@ -124,9 +125,9 @@ def _check_epoch(producer: int, epoch: int, first: int, current: int) -> None:
     """Whether a producer may go on, or begin, with another epoch than its last."""
     if epoch < current:
         raise KafkaFailure(
-            Code.INVALID_PRODUCER_EPOCH, f"producer {producer} has epoch {current} already, and sends {epoch}"
+            Error.INVALID_PRODUCER_EPOCH, f"producer {producer} has epoch {current} already, and sends {epoch}"
         )
     if first != 0:
         raise KafkaFailure(
-            Code.OUT_OF_ORDER_SEQUENCE_NUMBER, f"producer {producer} begins epoch {epoch} with sequence {first}"
+            Error.OUT_OF_ORDER_SEQUENCE_NUMBER, f"producer {producer} begins epoch {epoch} with sequence {first}"
         )

@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar, TypeVarTuple
 
 from quorate.broker.partition.state import PartitionState
-from quorate.broker.partition.values import Code, EpochEnd, Fetched, KafkaFailure, ListedOffset, failure_of
+from quorate.broker.partition.values import EpochEnd, Fetched, KafkaFailure, ListedOffset, failure_of
 from quorate.broker.partition.waiting import Waiting
+from quorate.broker.protocol.kafka.errors import Error
 from quorate.consensus.batch.control import encode_control
 from quorate.consensus.batch.header import last_offset, max_timestamp
 from quorate.consensus.core import BatchKind, GroupId, Millis, Offset
@@ -59,7 +60,7 @@ class Reading:
         return self._commit + 1
 
     def _not_leading(self) -> KafkaFailure:
-        return KafkaFailure(Code.NOT_LEADER_OR_FOLLOWER, "this replica does not lead")
+        return KafkaFailure(Error.NOT_LEADER_OR_FOLLOWER, "this replica does not lead")
 
     def _require_current(self, epoch: int) -> None:
         """Raise KafkaFailure unless this leader may serve a client that believes in `epoch` (-1: in none)."""
@@ -67,8 +68,8 @@ class Reading:
             raise self._not_leading()
         if epoch not in (-1, self.term):
             if epoch < self.term:
-                raise KafkaFailure(Code.FENCED_LEADER_EPOCH, f"epoch {epoch} is over, this is {self.term}")
-            raise KafkaFailure(Code.UNKNOWN_LEADER_EPOCH, f"epoch {epoch} is not known here, this is {self.term}")
+                raise KafkaFailure(Error.FENCED_LEADER_EPOCH, f"epoch {epoch} is over, this is {self.term}")
+            raise KafkaFailure(Error.UNKNOWN_LEADER_EPOCH, f"epoch {epoch} is not known here, this is {self.term}")
 
     # Batches.
 
@@ -84,7 +85,7 @@ class Reading:
         except OperationFailed as error:
             raise failure_of(error) from error
         if not start <= offset <= commit + 1:
-            raise KafkaFailure(Code.OFFSET_OUT_OF_RANGE, f"{offset} is not in {start}..{commit + 1}")
+            raise KafkaFailure(Error.OFFSET_OUT_OF_RANGE, f"{offset} is not in {start}..{commit + 1}")
         if batches is None:
             return self._fetch_stored(Offset(offset), max_bytes, commit, at_least_one)
         if not batches:
@@ -96,7 +97,7 @@ class Reading:
         records = await self._read(self._store.fetch, offset, max_bytes, commit)
         if not records or offset < self.state.log_start:
             # It was deleted meanwhile.
-            raise KafkaFailure(Code.OFFSET_OUT_OF_RANGE, f"{offset} is not in the log any more")
+            raise KafkaFailure(Error.OFFSET_OUT_OF_RANGE, f"{offset} is not in the log any more")
         following = last_offset(records[-1]) + 1
         return self._fetched(list[Buffer](records), offset, following, commit, max_bytes, at_least_one)
 
@@ -113,7 +114,7 @@ class Reading:
             return await self._runtime.in_reader(function, *args)
         except StorageError as error:
             _log.error("group %s: a read failed: %s", self._group, error)
-            raise KafkaFailure(Code.KAFKA_STORAGE_ERROR, str(error)) from error
+            raise KafkaFailure(Error.KAFKA_STORAGE_ERROR, str(error)) from error
         except OperationFailed as error:
             raise failure_of(error) from error
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import IntEnum
 from typing import Final, NamedTuple
 
+from quorate.broker.protocol.kafka.errors import Error
 from quorate.consensus.batch.errors import BadBatch, Reason
 from quorate.consensus.core.types import Buffer
 from quorate.consensus.runtime import (
@@ -20,27 +20,6 @@ from quorate.consensus.runtime import (
     Uncertain,
 )
 from quorate.consensus.runtime.errors import UncertainClock
-
-
-class Code(IntEnum):
-    """Those of Kafka's error codes that a partition uses."""
-
-    OFFSET_OUT_OF_RANGE = 1
-    CORRUPT_MESSAGE = 2
-    NOT_LEADER_OR_FOLLOWER = 6
-    MESSAGE_TOO_LARGE = 10
-    NOT_ENOUGH_REPLICAS = 19
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
-    INVALID_TIMESTAMP = 32
-    UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
-    OUT_OF_ORDER_SEQUENCE_NUMBER = 45
-    INVALID_PRODUCER_EPOCH = 47
-    INVALID_TXN_STATE = 48
-    KAFKA_STORAGE_ERROR = 56
-    FENCED_LEADER_EPOCH = 74
-    UNKNOWN_LEADER_EPOCH = 75
-    UNSUPPORTED_COMPRESSION_TYPE = 76
-    INVALID_RECORD = 87
 
 
 class KafkaFailure(Exception):
@@ -93,35 +72,35 @@ class EpochEnd(NamedTuple):
     end_offset: int
 
 
-_CODES: Final[dict[type[OperationFailed], Code]] = {
-    NotLeading: Code.NOT_LEADER_OR_FOLLOWER,
-    Superseded: Code.NOT_LEADER_OR_FOLLOWER,
-    ReplicaStopped: Code.NOT_LEADER_OR_FOLLOWER,
-    NoSuchGroup: Code.NOT_LEADER_OR_FOLLOWER,
+_CODES: Final[dict[type[OperationFailed], Error]] = {
+    NotLeading: Error.NOT_LEADER_OR_FOLLOWER,
+    Superseded: Error.NOT_LEADER_OR_FOLLOWER,
+    ReplicaStopped: Error.NOT_LEADER_OR_FOLLOWER,
+    NoSuchGroup: Error.NOT_LEADER_OR_FOLLOWER,
     # Clients retry this one after a pause. Quota errors are not for producers.
-    Busy: Code.NOT_ENOUGH_REPLICAS,
-    UncertainClock: Code.NOT_ENOUGH_REPLICAS,
-    NoRoom: Code.KAFKA_STORAGE_ERROR,
-    Uncertain: Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    BadInput: Code.INVALID_RECORD,
+    Busy: Error.NOT_ENOUGH_REPLICAS,
+    UncertainClock: Error.NOT_ENOUGH_REPLICAS,
+    NoRoom: Error.KAFKA_STORAGE_ERROR,
+    Uncertain: Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    BadInput: Error.INVALID_RECORD,
 }
-_REASONS: Final[dict[Reason, Code]] = {
-    Reason.CRC: Code.CORRUPT_MESSAGE,
-    Reason.TRUNCATED: Code.CORRUPT_MESSAGE,
-    Reason.LENGTH: Code.CORRUPT_MESSAGE,
-    Reason.MAGIC: Code.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-    Reason.COMPRESSION: Code.UNSUPPORTED_COMPRESSION_TYPE,
-    Reason.TIMESTAMP: Code.INVALID_TIMESTAMP,
+_REASONS: Final[dict[Reason, Error]] = {
+    Reason.CRC: Error.CORRUPT_MESSAGE,
+    Reason.TRUNCATED: Error.CORRUPT_MESSAGE,
+    Reason.LENGTH: Error.CORRUPT_MESSAGE,
+    Reason.MAGIC: Error.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    Reason.COMPRESSION: Error.UNSUPPORTED_COMPRESSION_TYPE,
+    Reason.TIMESTAMP: Error.INVALID_TIMESTAMP,
 }
 """Everything else that can be wrong with a batch is INVALID_RECORD."""
 
 
 def failure_of(error: OperationFailed) -> KafkaFailure:
     """What the runtime says, as clients are told it."""
-    code = _CODES.get(type(error), Code.NOT_ENOUGH_REPLICAS if error.definite else Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+    code = _CODES.get(type(error), Error.NOT_ENOUGH_REPLICAS if error.definite else Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
     return KafkaFailure(code, str(error), definite=error.definite)
 
 
 def refusal_of(error: BadBatch) -> KafkaFailure:
     """Why a batch is not taken, as clients are told it."""
-    return KafkaFailure(_REASONS.get(error.reason, Code.INVALID_RECORD), str(error))
+    return KafkaFailure(_REASONS.get(error.reason, Error.INVALID_RECORD), str(error))

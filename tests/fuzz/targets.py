@@ -1,12 +1,19 @@
-"""What the fuzzer calls, and what the replay of its corpus calls: any bytes in, BadBatch or a true statement out."""
+"""What the fuzzer calls, and what the replay of its corpus calls: any bytes in, one typed error or a true statement out."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from typing import Any
 
 from quorate.broker.protocol.builder import BatchBuilder
 from quorate.broker.protocol.compression import Compression, inflate
+from quorate.broker.protocol.kafka.apis import Api, supports
+from quorate.broker.protocol.kafka.codec import decode_request, encode_request
+from quorate.broker.protocol.kafka.errors import BadMessage
+from quorate.broker.protocol.kafka.fetch import FetchRequest, decode_fetch
+from quorate.broker.protocol.kafka.header import decode_request_header
+from quorate.broker.protocol.kafka.produce import ProduceRequest, decode_produce
 from quorate.broker.protocol.records import Record, read_records, split_batches
 from quorate.consensus.batch.control import build_control, decode_batch, read_control
 from quorate.consensus.batch.errors import BadBatch
@@ -101,4 +108,36 @@ def _inflate(buffer: bytearray) -> None:
             continue
 
 
-TARGETS: dict[str, Callable[[bytes], None]] = {"batch": batch}
+def kafka(data: bytes) -> None:
+    """A frame from a Kafka client: its header chooses the API and the version, and so which of the decoders is meant."""
+    try:
+        header = decode_request_header(memoryview(data))
+        body = memoryview(data)[header.body_at :]
+        value = decode_request(header.api, header.version, body)
+    except BadMessage:
+        return
+    again = encode_request(header.api, header.version, value)
+    _expect(decode_request(header.api, header.version, memoryview(again)) == value, "what was read can be written")
+    _expect(supports(header.api, header.version), "only what is advertised is read")
+    try:
+        if header.api == Api.PRODUCE:
+            _produce(decode_produce(header.version, body), value)
+        elif header.api == Api.FETCH:
+            _fetch(decode_fetch(header.version, body), value)
+    except BadMessage as error:
+        _expect("follow" in str(error), "the two ways differ in what may follow a request, and in nothing else")
+
+
+def _produce(found: ProduceRequest, value: dict[str, Any]) -> None:
+    parts = [
+        (topic["name"], one["index"], one["records"]) for topic in value["topic_data"] for one in topic["partition_data"]
+    ]
+    _expect(parts == [(name, *one) for name, batches in found.topics for one in batches], "the same batches")
+
+
+def _fetch(found: FetchRequest, value: dict[str, Any]) -> None:
+    wishes = [(one["partition"], one["fetch_offset"]) for topic in value["topics"] for one in topic["partitions"]]
+    _expect(wishes == [(one[0], one[2]) for _, parts in found.topics for one in parts], "the same wishes")
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {"batch": batch, "kafka": kafka}

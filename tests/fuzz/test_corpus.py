@@ -1,13 +1,18 @@
 """The corpus, replayed without the fuzzer: what it ever stumbled over stays fixed."""
 
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quorate.broker.protocol.kafka.apis import SUPPORTED, Api
+from quorate.broker.protocol.kafka.codec import encode_request_frame
+from quorate.broker.protocol.kafka.fetch import FetchRequest
 from tests.broker.protocol.cases import FIXTURES
-from tests.fuzz.targets import TARGETS, Broken, batch
+from tests.broker.protocol.kafka.values import REQUESTS, Case, draw
+from tests.fuzz.targets import TARGETS, Broken, batch, kafka
 
 CORPUS = Path(__file__).parent / "corpus"
 SEEDS = sorted(path for name in TARGETS for path in (CORPUS / name).iterdir())
@@ -27,6 +32,28 @@ def test_captured_batches_pass_both_ways() -> None:
 @given(st.binary(max_size=300))
 def test_noise(data: bytes) -> None:
     batch(data)
+
+
+@given(st.sampled_from(REQUESTS), st.integers(0, 1 << 32))
+def test_requests_with_a_wound(case: Case, seed: int) -> None:
+    """A request in which a few bytes are others, or missing: what the fuzzer would try first."""
+    random = Random(seed)
+    frame = bytearray(encode_request_frame(case.api, case.version, 1, "c", draw(case, random))[4:])
+    for _ in range(random.randrange(4)):
+        frame[random.randrange(len(frame))] = random.choice((0, 1, 0x7F, 0x80, 0xFF))
+    kafka(bytes(frame[: random.randrange(len(frame)) + 1] if random.random() < 1 / 3 else frame))
+
+
+def test_every_request_has_a_seed() -> None:
+    frames = [path.read_bytes() for path in (CORPUS / "kafka").iterdir()]
+    assert {Api(int.from_bytes(frame[:2], "big")) for frame in frames} == set(SUPPORTED)
+
+
+def test_the_requests_target_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.fuzz.targets.decode_fetch", lambda version, body: FetchRequest(0, 0, 0, 0, 0, 0, [("t", [])]))
+    frame = next(path.read_bytes() for path in (CORPUS / "kafka").iterdir() if path.name.startswith("fetch"))
+    with pytest.raises(Broken):
+        kafka(frame)
 
 
 def test_the_target_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:

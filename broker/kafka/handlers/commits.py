@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from quorate.broker.groups import Identity, OffsetToCommit
-from quorate.broker.groups.errors import Code
 from quorate.broker.groups.offsets import commit_response, fetch_error
 from quorate.broker.kafka.backend import Backend, KafkaFailure
 from quorate.broker.kafka.context import Call, Context, Message
@@ -34,7 +33,7 @@ def offset_commit(context: Context, call: Call, message: Message, reply: Reply) 
     try:
         backend.groups(group).commit_offsets(group, member, known, answer)
     except KafkaFailure as failure:
-        answer(commit_response(known, Code(failure.error)))
+        answer(commit_response(known, Error(failure.error)))
 
 
 def _places(backend: Backend, topic: Message) -> tuple[list[OffsetToCommit], list[Message]]:
@@ -74,7 +73,7 @@ def _fetch(backend: Backend, wanted: Message, reply: Reply) -> None:
     try:
         backend.groups(group).fetch_offsets(group, queues, reply)
     except KafkaFailure as failure:
-        reply(fetch_error(group, queues, Code(failure.error)))
+        reply(fetch_error(group, queues, Error(failure.error)))
 
 
 def offset_delete(context: Context, call: Call, message: Message, reply: Reply) -> None:

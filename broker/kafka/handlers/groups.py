@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from quorate.broker.groups import Identity, JoinRequest, Leaver, SyncRequest
 from quorate.broker.groups.admin import describe_error
 from quorate.broker.groups.answers import join_error, sync_error
-from quorate.broker.groups.errors import Code
 from quorate.broker.kafka.backend import KafkaFailure
 from quorate.broker.kafka.context import NO_OPERATIONS, Call, Context, Message
+from quorate.broker.protocol.kafka.errors import Error
 
 Reply = Callable[[Message], None]
 
@@ -41,7 +41,7 @@ def join_group(context: Context, call: Call, message: Message, reply: Reply) -> 
     try:
         context.backend.groups(request.group_id).join(request, reply)
     except KafkaFailure as failure:
-        reply(join_error(Code(failure.error), request.member_id))
+        reply(join_error(Error(failure.error), request.member_id))
 
 
 def sync_group(context: Context, call: Call, message: Message, reply: Reply) -> None:
@@ -56,7 +56,7 @@ def sync_group(context: Context, call: Call, message: Message, reply: Reply) -> 
     try:
         context.backend.groups(request.group_id).sync(request, reply)
     except KafkaFailure as failure:
-        reply(sync_error(Code(failure.error)))
+        reply(sync_error(Error(failure.error)))
 
 
 def heartbeat(context: Context, call: Call, message: Message, reply: Reply) -> None:
@@ -97,7 +97,7 @@ def describe_groups(context: Context, call: Call, message: Message, reply: Reply
         try:
             context.backend.groups(name).describe_group(name, gathering.slot(place))
         except KafkaFailure as failure:
-            gathering.slot(place)(describe_error(name, Code(failure.error)))
+            gathering.slot(place)(describe_error(name, Error(failure.error)))
 
 
 def list_groups(context: Context, call: Call, message: Message, reply: Reply) -> None:

@@ -71,7 +71,8 @@ def _decode(api: int, version: int, direction: str, body: memoryview) -> dict[st
     if not supports(api, version):
         raise BadMessage(f"there is no API {api} version {version}")
     with malformed():
-        # What follows is not looked at, as in Kafka: librdkafka leaves a few bytes behind some of its requests.
+        # What follows is not looked at, as in Kafka. librdkafka needs that: to ask Metadata 9+ for all topics it sends the
+        # four bytes of an old-style count where one byte is the null array, so three are left over at the end.
         value, _ = _reader(api, version, direction)(body, 0)
     return value  # type: ignore[no-any-return]
 

@@ -1,6 +1,7 @@
 """Fetch, written by hand: a request without dicts, and a response as buffers in which record bytes are never copied.
 
-What these two give and take is the same as by the tables (`codec`), which the tests hold against them.
+What these two give and take is the same as by the tables (`codec`), which the tests hold against them; but nothing may
+follow a request.
 """
 
 from __future__ import annotations

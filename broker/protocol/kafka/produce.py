@@ -1,6 +1,7 @@
 """Produce, written by hand: the request's records are parts of the frame, and nothing goes through dicts.
 
-What these two give and take is the same as by the tables (`codec`), which the tests hold against them.
+What these two give and take is the same as by the tables (`codec`), which the tests hold against them; but nothing may
+follow a request.
 """
 
 from __future__ import annotations

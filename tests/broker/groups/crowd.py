@@ -9,7 +9,6 @@ from random import Random
 
 from quorate.broker.groups import (
     Append,
-    Code,
     Done,
     Failure,
     GroupsState,
@@ -20,9 +19,10 @@ from quorate.broker.groups import (
     Response,
     SyncRequest,
 )
+from quorate.broker.protocol.kafka.errors import Error
 from tests.broker.groups.stage import REBALANCE_MS, SESSION_MS, Stage
 
-AWAY = (Code.UNKNOWN_MEMBER_ID, Code.FENCED_INSTANCE_ID)
+AWAY = (Error.UNKNOWN_MEMBER_ID, Error.FENCED_INSTANCE_ID)
 
 
 class Crowd:
@@ -64,7 +64,7 @@ class Crowd:
         floor = self.acknowledged
 
         def fetched(response: Response) -> None:
-            if response["error_code"] == Code.NONE:
+            if response["error_code"] == Error.NONE:
                 assert response["topics"][0]["partitions"][0]["committed_offset"] >= floor, "an acknowledged commit is gone"
 
         self.stage.coordinator.fetch_offsets(self.stage.now, "g", {"q": [0]}, fetched)
@@ -218,7 +218,7 @@ class Client:
         stage.pump()
 
     def joined(self, response: Response) -> None:
-        if response["error_code"] == Code.MEMBER_ID_REQUIRED:
+        if response["error_code"] == Error.MEMBER_ID_REQUIRED:
             self.member_id = response["member_id"]
             return self.join()
         if response["error_code"]:
@@ -248,7 +248,7 @@ class Client:
         if self.calm or self.random.random() < 0.5:
 
             def beaten(response: Response) -> None:
-                if response["error_code"] and response["error_code"] != Code.NOT_COORDINATOR:
+                if response["error_code"] and response["error_code"] != Error.NOT_COORDINATOR:
                     self.failed(response)
 
             stage.coordinator.heartbeat(stage.now, "g", self.identity(), self.listen(beaten))
@@ -258,7 +258,7 @@ class Client:
 
             def committed(response: Response) -> None:
                 # Seen even if the client is gone: it was acknowledged.
-                if response["error_code"] == Code.NONE:
+                if response["error_code"] == Error.NONE:
                     crowd.acknowledged = max(crowd.acknowledged, offset)
 
             self.commit(offset, committed)

@@ -8,7 +8,6 @@ from typing import Any
 
 from quorate.broker.groups import (
     Append,
-    Code,
     Coordinator,
     Failure,
     GroupSettings,
@@ -21,6 +20,7 @@ from quorate.broker.groups import (
     SyncRequest,
     build_batch,
 )
+from quorate.broker.protocol.kafka.errors import Error
 from quorate.consensus.core.types import Batch, BatchKind, Millis, Offset, Term
 
 SESSION_MS = 10_000
@@ -189,7 +189,7 @@ class Stage:
         box = Box()
         self.coordinator.fetch_offsets(self.now, group, {queue: [0]}, box)
         self.pump()
-        assert box.code == Code.NONE
+        assert box.code == Error.NONE
         return int(box.response["topics"][0]["partitions"][0]["committed_offset"])
 
     def describe(self, group: str = "g") -> Response:
@@ -216,7 +216,7 @@ class Stage:
         boxes = [self.sync(join) for join in joins[1:]]
         boxes.append(self.sync(joins[0], {join["member_id"]: work_of(join) for join in joins}))
         for box, join in zip(boxes, [*joins[1:], joins[0]], strict=True):
-            assert box.code == Code.NONE
+            assert box.code == Error.NONE
             assert box.response["assignment"] == work_of(join)
         return boxes
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from quorate.broker.groups import Code, Failure, Identity, Leaver
+from quorate.broker.groups import Failure, Identity, Leaver
+from quorate.broker.protocol.kafka.errors import Error
 from tests.broker.groups.stage import REBALANCE_MS, SESSION_MS, Stage, identity
 
 BOTH = (("range", b"r"), ("sticky", b"s"))
@@ -44,7 +45,7 @@ def test_without_delay_the_first_member_goes_ahead() -> None:
 def test_members_from_version_4_on_ask_for_an_id_first() -> None:
     stage = Stage()
     box = stage.join(require_member_id=True)
-    assert box.code == Code.MEMBER_ID_REQUIRED
+    assert box.code == Error.MEMBER_ID_REQUIRED
     again = stage.join(box.response["member_id"], require_member_id=True)
     stage.pass_time(1_000)
     assert again.response["member_id"] == box.response["member_id"]
@@ -69,18 +70,18 @@ def test_pending_member_that_never_joins_leaves_nothing_behind() -> None:
 
 @pytest.mark.parametrize("timeout", [0, 5_999, 1_800_001])
 def test_session_timeout_bounds(timeout: int) -> None:
-    assert Stage().join(session_timeout_ms=timeout).code == Code.INVALID_SESSION_TIMEOUT
+    assert Stage().join(session_timeout_ms=timeout).code == Error.INVALID_SESSION_TIMEOUT
 
 
 def test_group_needs_a_name() -> None:
-    assert Stage().join(group_id="").code == Code.INVALID_GROUP_ID
+    assert Stage().join(group_id="").code == Error.INVALID_GROUP_ID
 
 
 def test_unknown_member_id_is_refused() -> None:
     stage = Stage()
-    assert stage.join("nobody").code == Code.UNKNOWN_MEMBER_ID
+    assert stage.join("nobody").code == Error.UNKNOWN_MEMBER_ID
     stage.stable(1)
-    assert stage.join("nobody").code == Code.UNKNOWN_MEMBER_ID
+    assert stage.join("nobody").code == Error.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def test_unknown_member_id_is_refused() -> None:
 def test_inconsistent_protocols(fields: dict[str, Any]) -> None:
     stage = Stage()
     stage.stable(1)
-    assert stage.join(**fields).code == Code.INCONSISTENT_GROUP_PROTOCOL
+    assert stage.join(**fields).code == Error.INCONSISTENT_GROUP_PROTOCOL
 
 
 def test_protocol_is_the_one_that_all_know_and_most_prefer() -> None:
@@ -107,7 +108,7 @@ def test_protocol_is_the_one_that_all_know_and_most_prefer() -> None:
 def test_group_size_is_bounded() -> None:
     stage = Stage(max_group_size=2)
     stage.stable(2)
-    assert stage.join().code == Code.GROUP_MAX_SIZE_REACHED
+    assert stage.join().code == Error.GROUP_MAX_SIZE_REACHED
 
 
 def test_new_member_rebalances_and_its_elders_hear_of_it() -> None:
@@ -115,7 +116,7 @@ def test_new_member_rebalances_and_its_elders_hear_of_it() -> None:
     first, second = stage.stable(2)
     third = stage.join()
     assert not third
-    assert stage.heartbeat(identity(first)) == Code.REBALANCE_IN_PROGRESS
+    assert stage.heartbeat(identity(first)) == Error.REBALANCE_IN_PROGRESS
     boxes = [stage.join(first["member_id"]), stage.join(second["member_id"]), third]
     assert {box.response["generation_id"] for box in boxes} == {2}
     assert {box.response["leader"] for box in boxes} == {first["member_id"]}
@@ -131,7 +132,7 @@ def test_rebalance_timeout_evicts_who_did_not_rejoin() -> None:
         stage.heartbeat(identity(second))
     assert third.response["generation_id"] == 2
     assert [m["member_id"] for m in third.response["members"]] == [third.response["member_id"]]
-    assert stage.heartbeat(identity(first)) == Code.UNKNOWN_MEMBER_ID
+    assert stage.heartbeat(identity(first)) == Error.UNKNOWN_MEMBER_ID
 
 
 def test_follower_that_rejoins_as_it_was_changes_nothing() -> None:
@@ -140,7 +141,7 @@ def test_follower_that_rejoins_as_it_was_changes_nothing() -> None:
     again = stage.join(second["member_id"])
     assert again.response["generation_id"] == 1
     assert again.response["members"] == []
-    assert stage.heartbeat(identity(first)) == Code.NONE
+    assert stage.heartbeat(identity(first)) == Error.NONE
 
 
 def test_follower_with_new_metadata_rebalances() -> None:
@@ -171,9 +172,9 @@ def test_join_asked_twice_answers_both() -> None:
     stage.join()
     stage.join(require_member_id=True)
     first, second = stage.join(member["member_id"]), stage.join(member["member_id"])
-    assert first.code == Code.REBALANCE_IN_PROGRESS
+    assert first.code == Error.REBALANCE_IN_PROGRESS
     stage.pass_time(SESSION_MS)
-    assert second.code == Code.NONE
+    assert second.code == Error.NONE
 
 
 def test_generation_is_in_the_log_before_anybody_hears_of_it() -> None:
@@ -217,7 +218,7 @@ def test_new_member_does_not_wait_for_ever() -> None:
     for _ in range(3):
         stage.pass_time(8_000)
         stage.heartbeat(identity(member))
-    assert box.code == Code.UNKNOWN_MEMBER_ID
+    assert box.code == Error.UNKNOWN_MEMBER_ID
 
 
 def test_leaving_pending_member_lets_the_rebalance_go_on() -> None:
@@ -225,6 +226,6 @@ def test_leaving_pending_member_lets_the_rebalance_go_on() -> None:
     (member,) = stage.stable(1)
     pending = stage.join(require_member_id=True).response["member_id"]
     box = stage.join(member["member_id"])
-    assert stage.leave(Leaver(pending))["members"][0]["error_code"] == Code.NONE
+    assert stage.leave(Leaver(pending))["members"][0]["error_code"] == Error.NONE
     assert box.response["generation_id"] == 2
-    assert stage.heartbeat(Identity(pending, 2)) == Code.UNKNOWN_MEMBER_ID
+    assert stage.heartbeat(Identity(pending, 2)) == Error.UNKNOWN_MEMBER_ID

@@ -6,8 +6,9 @@ from zlib import crc32
 
 import pytest
 
-from quorate.broker.groups import Code, Coordinator, Failure, Identity, OffsetToCommit, SyncRequest, partition_of
+from quorate.broker.groups import Coordinator, Failure, Identity, OffsetToCommit, SyncRequest, partition_of
 from quorate.broker.groups.phases import Event, IllegalMove, Phase, after
+from quorate.broker.protocol.kafka.errors import Error
 from tests.broker.groups.stage import SESSION_MS, Box, Stage, identity, work_of
 
 
@@ -34,13 +35,13 @@ def ask_everything(stage: Stage) -> list[int]:
 def test_replica_that_does_not_lead_serves_nobody() -> None:
     stage = Stage()
     stage.coordinator.deposed()
-    assert set(ask_everything(stage)) == {Code.NOT_COORDINATOR}
+    assert set(ask_everything(stage)) == {Error.NOT_COORDINATOR}
 
 
 def test_replica_that_is_not_ready_says_so() -> None:
     stage = Stage()
     stage.coordinator.loading()
-    assert set(ask_everything(stage)) == {Code.COORDINATOR_LOAD_IN_PROGRESS}
+    assert set(ask_everything(stage)) == {Error.COORDINATOR_LOAD_IN_PROGRESS}
 
 
 def test_losing_the_lead_answers_everybody() -> None:
@@ -54,7 +55,7 @@ def test_losing_the_lead_answers_everybody() -> None:
     held = list(stage.held)
     stage.coordinator.deposed()
     stage.pump()
-    assert {box.code for box in waiting} == {Code.NOT_COORDINATOR}
+    assert {box.code for box in waiting} == {Error.NOT_COORDINATOR}
     for append in held:
         append.done(Failure.UNCERTAIN, stage.now)
     assert not stage.coordinator.take(), "outcomes that come too late change nothing"
@@ -68,7 +69,7 @@ def test_stable_group_survives_a_failover() -> None:
     stage.fail_over(1)
     stage.pass_time(SESSION_MS - 1)
     for member in members:
-        assert stage.heartbeat(identity(member)) == Code.NONE, "sessions begin anew"
+        assert stage.heartbeat(identity(member)) == Error.NONE, "sessions begin anew"
         assert stage.sync(member).response["assignment"] == work_of(member)
     assert stage.offset() == 5
     assert stage.join(members[1]["member_id"]).response["generation_id"] == 1
@@ -148,18 +149,18 @@ def deleted(stage: Stage) -> Box:
 
 def test_deleting_a_group() -> None:
     stage = Stage()
-    assert deleted(stage).code == Code.GROUP_ID_NOT_FOUND
+    assert deleted(stage).code == Error.GROUP_ID_NOT_FOUND
     stage.stable(1)
-    assert deleted(stage).code == Code.NON_EMPTY_GROUP
+    assert deleted(stage).code == Error.NON_EMPTY_GROUP
     stage.pass_time(10 * SESSION_MS)
     stage.commit_offset(1)
     stage.hold = True
     box = deleted(stage)
     assert not box
-    assert stage.join().code == Code.COORDINATOR_NOT_AVAILABLE
-    assert deleted(stage).code == Code.COORDINATOR_NOT_AVAILABLE
+    assert stage.join().code == Error.COORDINATOR_NOT_AVAILABLE
+    assert deleted(stage).code == Error.COORDINATOR_NOT_AVAILABLE
     stage.release()
-    assert box.code == Code.NONE
+    assert box.code == Error.NONE
     assert not stage.leader.state.groups
     assert stage.phase == "Dead"
 
@@ -168,7 +169,7 @@ def test_group_that_could_not_be_deleted_lives_on() -> None:
     stage = Stage()
     stage.commit_offset(1)
     stage.fail = Failure.REFUSED
-    assert deleted(stage).code == Code.COORDINATOR_NOT_AVAILABLE
+    assert deleted(stage).code == Error.COORDINATOR_NOT_AVAILABLE
     stage.fail = None
     assert stage.offset() == 1
     assert stage.phase == "Empty"
@@ -185,7 +186,7 @@ def test_looking_at_groups_leaves_nothing_behind() -> None:
     places = {"q": [OffsetToCommit(0, 1)]}
     stage.coordinator.commit_offsets(stage.now, "", Identity(), places, box)
     stage.pump()
-    assert box.response["topics"][0]["partitions"][0]["error_code"] == Code.NONE, "the group without a name has offsets too"
+    assert box.response["topics"][0]["partitions"][0]["error_code"] == Error.NONE, "the group without a name has offsets too"
     stage.heartbeat(Identity("x", 1))
     stage.describe("h")
     stage.join("x", group_id="i")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from quorate.broker.groups import Code, Failure, Identity, Leaver
+from quorate.broker.groups import Failure, Identity, Leaver
+from quorate.broker.protocol.kafka.errors import Error
 from tests.broker.groups.stage import REBALANCE_MS, SESSION_MS, Stage, identity, work_of
 
 
@@ -53,7 +54,7 @@ def test_leader_that_syncs_twice_stores_once() -> None:
     stage.hold = True
     lost, second = stage.sync(first, {str(first["member_id"]): b"a"}), stage.sync(first, {str(first["member_id"]): b"b"})
     assert len(stage.held) == 1
-    assert lost.code == Code.REBALANCE_IN_PROGRESS
+    assert lost.code == Error.REBALANCE_IN_PROGRESS
     stage.release()
     assert second.response["assignment"] == b"a"
 
@@ -61,12 +62,12 @@ def test_leader_that_syncs_twice_stores_once() -> None:
 def test_sync_is_checked() -> None:
     stage = Stage()
     first, second = joined(stage)
-    assert stage.sync({**first, "generation_id": 0}).code == Code.ILLEGAL_GENERATION
-    assert stage.sync({**first, "member_id": "x"}).code == Code.UNKNOWN_MEMBER_ID
-    assert stage.sync(second, protocol_type="connect").code == Code.INCONSISTENT_GROUP_PROTOCOL
-    assert stage.sync(second, protocol_name="sticky").code == Code.INCONSISTENT_GROUP_PROTOCOL
+    assert stage.sync({**first, "generation_id": 0}).code == Error.ILLEGAL_GENERATION
+    assert stage.sync({**first, "member_id": "x"}).code == Error.UNKNOWN_MEMBER_ID
+    assert stage.sync(second, protocol_type="connect").code == Error.INCONSISTENT_GROUP_PROTOCOL
+    assert stage.sync(second, protocol_name="sticky").code == Error.INCONSISTENT_GROUP_PROTOCOL
     assert not stage.sync(second, protocol_type="consumer", protocol_name="range")
-    assert Stage().sync(first).code == Code.UNKNOWN_MEMBER_ID
+    assert Stage().sync(first).code == Error.UNKNOWN_MEMBER_ID
 
 
 def test_rebalance_sends_syncs_back() -> None:
@@ -74,8 +75,8 @@ def test_rebalance_sends_syncs_back() -> None:
     _, second = joined(stage)
     box = stage.sync(second)
     stage.join()
-    assert box.code == Code.REBALANCE_IN_PROGRESS
-    assert stage.sync(second).code == Code.REBALANCE_IN_PROGRESS
+    assert box.code == Error.REBALANCE_IN_PROGRESS
+    assert stage.sync(second).code == Error.REBALANCE_IN_PROGRESS
 
 
 def test_rebalance_while_an_assignment_is_stored_wins() -> None:
@@ -85,7 +86,7 @@ def test_rebalance_while_an_assignment_is_stored_wins() -> None:
     box = stage.sync(first, {})
     stage.join()
     stage.release()
-    assert box.code == Code.REBALANCE_IN_PROGRESS
+    assert box.code == Error.REBALANCE_IN_PROGRESS
     assert stage.phase == "PreparingRebalance"
 
 
@@ -96,7 +97,7 @@ def test_members_that_never_sync_are_removed() -> None:
         stage.pass_time(REBALANCE_MS // 5)
         stage.heartbeat(identity(first))
         stage.heartbeat(identity(second))
-    assert stage.heartbeat(identity(second)) == Code.UNKNOWN_MEMBER_ID
+    assert stage.heartbeat(identity(second)) == Error.UNKNOWN_MEMBER_ID
 
 
 def test_heartbeats_keep_a_session() -> None:
@@ -104,21 +105,21 @@ def test_heartbeats_keep_a_session() -> None:
     first, second = stage.stable(2)
     for _ in range(5):
         stage.pass_time(SESSION_MS - 1)
-        assert stage.heartbeat(identity(first)) == Code.NONE
-        assert stage.heartbeat(identity(second)) == Code.NONE
+        assert stage.heartbeat(identity(first)) == Error.NONE
+        assert stage.heartbeat(identity(second)) == Error.NONE
     stage.pass_time(SESSION_MS - 1)
     stage.heartbeat(identity(first))
     stage.pass_time(1)
-    assert stage.heartbeat(identity(second)) == Code.UNKNOWN_MEMBER_ID
-    assert stage.heartbeat(identity(first)) == Code.REBALANCE_IN_PROGRESS
+    assert stage.heartbeat(identity(second)) == Error.UNKNOWN_MEMBER_ID
+    assert stage.heartbeat(identity(first)) == Error.REBALANCE_IN_PROGRESS
 
 
 def test_heartbeat_is_checked() -> None:
     stage = Stage()
-    assert stage.heartbeat(Identity("x", 1)) == Code.UNKNOWN_MEMBER_ID
+    assert stage.heartbeat(Identity("x", 1)) == Error.UNKNOWN_MEMBER_ID
     (member,) = stage.stable(1)
-    assert stage.heartbeat(Identity(member["member_id"], 7)) == Code.ILLEGAL_GENERATION
-    assert stage.heartbeat(Identity("x", 1)) == Code.UNKNOWN_MEMBER_ID
+    assert stage.heartbeat(Identity(member["member_id"], 7)) == Error.ILLEGAL_GENERATION
+    assert stage.heartbeat(Identity("x", 1)) == Error.UNKNOWN_MEMBER_ID
 
 
 def test_group_whose_members_expire_is_empty_and_keeps_its_generation() -> None:
@@ -136,7 +137,7 @@ def test_leaving_starts_a_rebalance() -> None:
     stage = Stage()
     first, second = stage.stable(2)
     response = stage.leave(Leaver(second["member_id"]))
-    assert response["error_code"] == Code.NONE
+    assert response["error_code"] == Error.NONE
     assert response["members"] == [{"member_id": second["member_id"], "group_instance_id": None, "error_code": 0}]
     assert stage.join(first["member_id"]).response["generation_id"] == 2
 
@@ -145,13 +146,13 @@ def test_members_leave_in_batches() -> None:
     stage = Stage()
     first, second = stage.stable(2)
     response = stage.leave(Leaver(first["member_id"]), Leaver("x"), Leaver(second["member_id"]))
-    assert [m["error_code"] for m in response["members"]] == [Code.NONE, Code.UNKNOWN_MEMBER_ID, Code.NONE]
-    assert response["error_code"] == Code.NONE
+    assert [m["error_code"] for m in response["members"]] == [Error.NONE, Error.UNKNOWN_MEMBER_ID, Error.NONE]
+    assert response["error_code"] == Error.NONE
     assert stage.phase == "Empty"
 
 
 def test_old_leave_has_its_error_at_the_top() -> None:
-    assert Stage().leave(Leaver("x"), batched=False)["error_code"] == Code.UNKNOWN_MEMBER_ID
+    assert Stage().leave(Leaver("x"), batched=False)["error_code"] == Error.UNKNOWN_MEMBER_ID
 
 
 def test_leaving_answers_what_the_member_waits_for() -> None:
@@ -160,4 +161,4 @@ def test_leaving_answers_what_the_member_waits_for() -> None:
     box = stage.join()
     member_id = stage.describe()["members"][1]["member_id"]
     stage.leave(Leaver(member_id))
-    assert box.code == Code.UNKNOWN_MEMBER_ID
+    assert box.code == Error.UNKNOWN_MEMBER_ID

@@ -6,7 +6,8 @@ from struct import pack
 
 import pytest
 
-from quorate.broker.groups import Code, Failure, Identity, OffsetToCommit
+from quorate.broker.groups import Failure, Identity, OffsetToCommit
+from quorate.broker.protocol.kafka.errors import Error
 from tests.broker.groups.stage import WALL_MS, Box, Stage, identity
 
 DAY_MS = 24 * 3600 * 1000
@@ -20,7 +21,7 @@ def subscription(*queues: str) -> bytes:
 def test_simple_consumer_commits_to_an_empty_group() -> None:
     stage = Stage()
     assert stage.offset() == -1
-    assert stage.commit_offset(7, metadata="x").code == Code.NONE
+    assert stage.commit_offset(7, metadata="x").code == Error.NONE
     assert stage.offset() == 7
     place = stage.leader.state.offsets("g")["q", 0]
     assert (place.leader_epoch, place.metadata, place.commit_time_ms) == (3, "x", WALL_MS + stage.now)
@@ -33,7 +34,7 @@ def test_commit_is_answered_after_it_is_in_the_log() -> None:
     box = stage.commit_offset(7)
     assert not box
     stage.release()
-    assert box.code == Code.NONE
+    assert box.code == Error.NONE
 
 
 def test_commit_is_answered_only_once_it_is_applied() -> None:
@@ -46,7 +47,7 @@ def test_commit_is_answered_only_once_it_is_applied() -> None:
     assert not box
     stage.catch_up(stage.leader)
     stage.pump()
-    assert box.code == Code.NONE
+    assert box.code == Error.NONE
 
 
 @pytest.mark.parametrize("failure", list(Failure))
@@ -60,20 +61,20 @@ def test_commit_that_fails(failure: Failure) -> None:
 def test_members_commit_in_their_generation() -> None:
     stage = Stage()
     first, second = stage.stable(2)
-    assert stage.commit_offset(1, identity(first)).code == Code.NONE
-    assert stage.commit_offset(2, identity(second)).code == Code.NONE
-    assert stage.commit_offset(3, Identity(first["member_id"], 9)).code == Code.ILLEGAL_GENERATION
-    assert stage.commit_offset(3, Identity("x", 1)).code == Code.UNKNOWN_MEMBER_ID
-    assert stage.commit_offset(3).code == Code.UNKNOWN_MEMBER_ID, "a simple consumer has no business in a group in use"
+    assert stage.commit_offset(1, identity(first)).code == Error.NONE
+    assert stage.commit_offset(2, identity(second)).code == Error.NONE
+    assert stage.commit_offset(3, Identity(first["member_id"], 9)).code == Error.ILLEGAL_GENERATION
+    assert stage.commit_offset(3, Identity("x", 1)).code == Error.UNKNOWN_MEMBER_ID
+    assert stage.commit_offset(3).code == Error.UNKNOWN_MEMBER_ID, "a simple consumer has no business in a group in use"
     stage.join()
-    assert stage.commit_offset(4, identity(first)).code == Code.NONE, "the work is still its own until it joins"
+    assert stage.commit_offset(4, identity(first)).code == Error.NONE, "the work is still its own until it joins"
     boxes = [stage.join(member["member_id"]) for member in (first, second)]
-    assert stage.commit_offset(5, identity(boxes[0].response)).code == Code.REBALANCE_IN_PROGRESS
+    assert stage.commit_offset(5, identity(boxes[0].response)).code == Error.REBALANCE_IN_PROGRESS
     assert stage.offset() == 4
 
 
 def test_member_of_a_group_that_is_gone() -> None:
-    assert Stage().commit_offset(3, Identity("x", 1)).code == Code.ILLEGAL_GENERATION
+    assert Stage().commit_offset(3, Identity("x", 1)).code == Error.ILLEGAL_GENERATION
 
 
 def test_metadata_is_bounded_per_partition() -> None:
@@ -82,7 +83,7 @@ def test_metadata_is_bounded_per_partition() -> None:
     stage.coordinator.commit_offsets(stage.now, "g", Identity(), places, box)
     stage.pump()
     codes = [p["error_code"] for p in box.response["topics"][0]["partitions"]]
-    assert codes == [Code.OFFSET_METADATA_TOO_LARGE, Code.NONE]
+    assert codes == [Error.OFFSET_METADATA_TOO_LARGE, Error.NONE]
     assert stage.leader.state.offsets("g").keys() == {("q", 1)}
 
 
@@ -101,8 +102,8 @@ def test_coordinator_that_cannot_confirm_its_lead_tells_no_offsets() -> None:
     stage.fail_confirms = Failure.NOT_LEADER
     stage.coordinator.fetch_offsets(stage.now, "g", {"q": [0]}, box)
     stage.pump()
-    assert box.code == Code.NOT_COORDINATOR
-    assert box.response["topics"][0]["partitions"][0]["error_code"] == Code.NOT_COORDINATOR
+    assert box.code == Error.NOT_COORDINATOR
+    assert box.response["topics"][0]["partitions"][0]["error_code"] == Error.NOT_COORDINATOR
 
 
 def delete(stage: Stage, *queues: str) -> Box:
@@ -114,7 +115,7 @@ def delete(stage: Stage, *queues: str) -> Box:
 
 def test_deleting_offsets() -> None:
     stage = Stage()
-    assert delete(stage, "q").code == Code.GROUP_ID_NOT_FOUND
+    assert delete(stage, "q").code == Error.GROUP_ID_NOT_FOUND
     stage.commit_offset(1)
     assert delete(stage, "q", "never").response["topics"][1]["partitions"] == [{"partition_index": 0, "error_code": 0}]
     assert stage.offset() == -1
@@ -126,7 +127,7 @@ def test_offsets_of_queues_that_are_read_stay() -> None:
     stage.commit_offset(1, identity(member))
     stage.commit_offset(2, identity(member), queue="other")
     topics = delete(stage, "q", "other").response["topics"]
-    assert [t["partitions"][0]["error_code"] for t in topics] == [Code.GROUP_SUBSCRIBED_TO_TOPIC, Code.NONE]
+    assert [t["partitions"][0]["error_code"] for t in topics] == [Error.GROUP_SUBSCRIBED_TO_TOPIC, Error.NONE]
     assert (stage.offset("q"), stage.offset("other")) == (1, -1)
 
 
@@ -136,13 +137,13 @@ def test_offsets_of_queues_that_are_read_stay() -> None:
 def test_subscription_that_cannot_be_read_covers_everything(metadata: bytes) -> None:
     stage = Stage()
     stage.stable(1, protocols=(("range", metadata),))
-    assert delete(stage, "q").response["topics"][0]["partitions"][0]["error_code"] == Code.GROUP_SUBSCRIBED_TO_TOPIC
+    assert delete(stage, "q").response["topics"][0]["partitions"][0]["error_code"] == Error.GROUP_SUBSCRIBED_TO_TOPIC
 
 
 def test_groups_of_other_kinds_keep_their_offsets_while_in_use() -> None:
     stage = Stage()
     stage.stable(1, protocol_type="connect")
-    assert delete(stage, "q").code == Code.NON_EMPTY_GROUP
+    assert delete(stage, "q").code == Error.NON_EMPTY_GROUP
 
 
 def test_deleted_queue_takes_its_offsets_along() -> None:
@@ -194,5 +195,5 @@ def test_commit_on_its_way_is_not_expired() -> None:
     box = stage.commit_offset(2)
     expire(stage, 8)
     stage.release()
-    assert box.code == Code.NONE
+    assert box.code == Error.NONE
     assert stage.offset() == 2

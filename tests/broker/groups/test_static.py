@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from quorate.broker.groups import Code, Failure, Identity, Leaver, Response
+from quorate.broker.groups import Failure, Identity, Leaver, Response
+from quorate.broker.protocol.kafka.errors import Error
 from tests.broker.groups.stage import REBALANCE_MS, SESSION_MS, Stage, identity, work_of
 
 
@@ -21,18 +22,18 @@ def test_comes_back_with_its_work_and_without_a_rebalance() -> None:
     assert new["generation_id"] == 1
     assert new["member_id"] != old["member_id"]
     assert stage.sync(new).response["assignment"] == work_of(old)
-    assert stage.heartbeat(identity(leader, "a")) == Code.NONE
+    assert stage.heartbeat(identity(leader, "a")) == Error.NONE
 
 
 def test_old_id_is_fenced() -> None:
     stage = Stage()
     _, old = two(stage)
     stage.join(group_instance_id="b")
-    assert stage.heartbeat(identity(old, "b")) == Code.FENCED_INSTANCE_ID
-    assert stage.commit_offset(1, identity(old, "b")).code == Code.FENCED_INSTANCE_ID
-    assert stage.join(old["member_id"], group_instance_id="b").code == Code.FENCED_INSTANCE_ID
-    assert stage.heartbeat(identity(old)) == Code.UNKNOWN_MEMBER_ID
-    assert stage.heartbeat(Identity(old["member_id"], 1, "c")) == Code.UNKNOWN_MEMBER_ID
+    assert stage.heartbeat(identity(old, "b")) == Error.FENCED_INSTANCE_ID
+    assert stage.commit_offset(1, identity(old, "b")).code == Error.FENCED_INSTANCE_ID
+    assert stage.join(old["member_id"], group_instance_id="b").code == Error.FENCED_INSTANCE_ID
+    assert stage.heartbeat(identity(old)) == Error.UNKNOWN_MEMBER_ID
+    assert stage.heartbeat(Identity(old["member_id"], 1, "c")) == Error.UNKNOWN_MEMBER_ID
 
 
 def test_leader_that_comes_back_does_not_divide_again() -> None:
@@ -55,17 +56,17 @@ def test_replacement_is_in_the_log_before_it_is_told() -> None:
     stage.release()
     new = box.response
     stage.fail_over(1)
-    assert stage.heartbeat(identity(new, "b")) == Code.NONE
-    assert stage.heartbeat(identity(old, "b")) == Code.FENCED_INSTANCE_ID
+    assert stage.heartbeat(identity(new, "b")) == Error.NONE
+    assert stage.heartbeat(identity(old, "b")) == Error.FENCED_INSTANCE_ID
 
 
 def test_replacement_that_cannot_be_stored() -> None:
     stage = Stage()
     two(stage)
     stage.fail = Failure.REFUSED
-    assert stage.join(group_instance_id="b").code == Code.COORDINATOR_NOT_AVAILABLE
+    assert stage.join(group_instance_id="b").code == Error.COORDINATOR_NOT_AVAILABLE
     stage.fail = None
-    assert stage.join(group_instance_id="b").code == Code.NONE
+    assert stage.join(group_instance_id="b").code == Error.NONE
 
 
 def test_other_metadata_rebalances() -> None:
@@ -79,9 +80,9 @@ def test_waiting_request_of_the_old_id_is_fenced() -> None:
     stage = Stage()
     first = stage.join(group_instance_id="a")
     second = stage.join(group_instance_id="a")
-    assert first.code == Code.FENCED_INSTANCE_ID
+    assert first.code == Error.FENCED_INSTANCE_ID
     stage.pass_time(1_000)
-    assert second.code == Code.NONE
+    assert second.code == Error.NONE
 
 
 def test_stays_a_member_through_rebalances_within_its_session() -> None:
@@ -99,11 +100,11 @@ def test_leaves_by_instance_id() -> None:
     _, old = two(stage)
     response = stage.leave(Leaver("", "c"), Leaver("x", "b"), Leaver("", "b"))
     assert [m["error_code"] for m in response["members"]] == [
-        Code.UNKNOWN_MEMBER_ID,
-        Code.FENCED_INSTANCE_ID,
-        Code.NONE,
+        Error.UNKNOWN_MEMBER_ID,
+        Error.FENCED_INSTANCE_ID,
+        Error.NONE,
     ]
-    assert stage.heartbeat(identity(old, "b")) == Code.UNKNOWN_MEMBER_ID
+    assert stage.heartbeat(identity(old, "b")) == Error.UNKNOWN_MEMBER_ID
 
 
 def test_needs_no_id_first() -> None:

@@ -7,9 +7,10 @@ import asyncio
 import pytest
 
 from quorate.broker.partition import Appended, KafkaFailure, PartitionSettings
-from quorate.broker.partition.values import Code, failure_of
+from quorate.broker.partition.values import failure_of
 from quorate.broker.protocol.builder import BatchBuilder, Producer
 from quorate.broker.protocol.compression import Compression
+from quorate.broker.protocol.kafka.errors import Error
 from quorate.consensus.batch.header import CONTROL, patch_attributes, read_header, seal
 from quorate.consensus.core import Offset, RoleChange, replica_id
 from quorate.consensus.runtime import Busy, NoRoom, NotLeading, OperationFailed, Superseded, Uncertain
@@ -110,7 +111,7 @@ def test_what_cannot_be_taken_is_refused_and_changes_nothing() -> None:
 )
 def test_the_runtimes_errors_in_kafkas_words(error: OperationFailed, code: int) -> None:
     failure = failure_of(error)
-    assert (failure.error, failure.definite) == (Code(code), error.definite)
+    assert (failure.error, failure.definite) == (Error(code), error.definite)
 
 
 def test_duplicates_have_the_originals_place() -> None:

@@ -1,0 +1,1 @@
+"""Kafka's messages: ours against those of kio and kafka-python, and against nonsense."""
