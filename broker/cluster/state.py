@@ -366,6 +366,6 @@ class ClusterState:
 def lost_disk(node: int) -> str:
     """What a node is told that comes back on another folder than the cluster knows it with."""
     return (
-        f"node {node} is known with another storage: this one's disk was lost or replaced, and with it its votes."
-        f" Give it another number to join with, and remove node {node}"
+        f"node {node} is known on another storage. If this is another node, its number is taken; if it has lost its disk, it"
+        f" has forgotten its votes. Give it another number to join with, and remove node {node} if it is gone"
     )
