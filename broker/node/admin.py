@@ -9,12 +9,13 @@ from quorate.broker.cluster.calls import CallFailed
 from quorate.broker.cluster.placement import load_of
 from quorate.broker.cluster.service import new_token
 from quorate.broker.cluster.state import Refused
-from quorate.broker.cluster.values import Membership, NodeInfo
+from quorate.broker.cluster.values import CLUSTER_GROUP, Membership, NodeInfo
 from quorate.broker.http.admin import AdminFailure, Facts
 from quorate.broker.node.node import Node
-from quorate.consensus.core import node_of
+from quorate.consensus.core import GroupId, NodeId, node_of
 
 _CHANGE_S = 10.0
+_ASK_S = 1.0
 _STATUSES = {
     "changed-meanwhile": 409,
     "last-node": 409,
@@ -43,6 +44,7 @@ class NodeAdmin:
             "id": node.settings.cluster.id,
             "node": node.id,
             "manager": node.metadata.leader,
+            "voters": sorted(node_of(one) for one in node.runtime.configuration(CLUSTER_GROUP).voters),
             "nodes": len(node.state.nodes),
             "queues": len(node.state.queues),
             "partitions": len(node.state.by_group),
@@ -84,8 +86,9 @@ class NodeAdmin:
             for _, one in sorted(node.state.nodes.items())
         ]
 
-    def queues(self) -> list[Facts]:
+    async def queues(self) -> list[Facts]:
         node, now = self._node, self._node.now()
+        behind = await self._behind()
         listed = []
         for _, queue in sorted(node.state.queues.items()):
             partitions = []
@@ -95,11 +98,29 @@ class NodeAdmin:
                 facts |= {"leader": leader.node if leader else None, "moving": one.target is not None}
                 if one.target is not None:
                     facts |= {"to": [node_of(replica) for replica in one.coming], "cancelled": one.cancelled}
+                    facts |= {"behind": behind.get(one.group)}
                 partitions.append(facts)
             replication = len(queue.partitions[0].replicas)
             facts = {"name": queue.name, "id": queue.id.hex(), "replication": replication, "settings": dict(queue.settings)}
             listed.append(facts | {"partitions": partitions})
         return listed
+
+    async def _behind(self) -> dict[int, int]:
+        """How many offsets the new replicas of groups that move lack, as far as their leaders say so in time."""
+        node, now = self._node, self._node.now()
+        asked: dict[NodeId, list[GroupId]] = {}
+        for group, (queue, index) in node.state.by_group.items():
+            leader = node.directory.leader_of(group, now)
+            if queue.partitions[index].target is not None and leader is not None:
+                asked.setdefault(leader.node, []).append(group)
+        found: dict[int, int] = {}
+        for leading, groups in asked.items():
+            try:
+                said = await node.calls.ask(leading, "behind", {"groups": groups}, _ASK_S)
+            except CallFailed:
+                continue
+            found |= {int(group): int(count) for group, count in said.items()}
+        return found
 
     async def drain(self, node: int) -> None:
         await self._change(c.SetMembership(token=new_token(), node=node, membership=Membership.DRAINING))

@@ -58,6 +58,22 @@ class Mover:
             except (OperationFailed, CallFailed, Refused) as error:
                 _log.debug("group %s: its members cannot be changed now: %s", group, error)
 
+    def behind(self, groups: Collection[GroupId]) -> dict[GroupId, int]:
+        """How many committed offsets the new replicas lack of those of these groups that are led here and move."""
+        found = {}
+        for group in groups:
+            place = self._metadata.state.by_group.get(group)
+            if place is None:
+                continue
+            try:
+                commit, followers = self._runtime.status(group).commit, self._runtime.followers(group)
+            except OperationFailed:
+                continue
+            coming = [followers[one].match for one in place[0].partitions[place[1]].coming if one in followers]
+            if coming:
+                found[group] = max(0, commit - min(coming))
+        return found
+
     async def _step(self, group: GroupId) -> None:
         found = self._metadata.state.by_group.get(group)
         if found is None:

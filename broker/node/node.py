@@ -79,6 +79,7 @@ class Node:
         self.state.listeners.append(self._changed)
         self.state.on_loaded.append(self._refresh)
         self.calls.on("transfer", self._asked_to_transfer)
+        self.calls.on("behind", self._asked_how_far)
 
     def _runtime_config(self) -> NodeConfig:
         settings = self.settings
@@ -238,6 +239,13 @@ class Node:
         except OperationFailed as error:
             raise CallFailed("not-transferred", str(error), definite=error.definite) from error
         return {}
+
+    async def _asked_how_far(self, node: NodeId, body: Body) -> Body:
+        try:
+            groups = [GroupId(int(group)) for group in body["groups"]]
+        except (KeyError, TypeError, ValueError) as error:
+            raise CallFailed("bad-request", f"groups that cannot be read: {error}", definite=True) from error
+        return {str(group): count for group, count in self._mover.behind(groups).items()}
 
     # The metadata.
 
