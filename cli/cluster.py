@@ -1,19 +1,16 @@
-"""`quorate nodes`, `queues`, `drain`, `undrain`, `remove`, `rebalance`: a running cluster, asked through any node."""
+"""`quorate nodes`, `queues`, `undrain`, `remove`, `rebalance`: a running cluster, asked through any node."""
 
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from quorate.cli.ask import ask, http_option
-
-_LOOK_AGAIN_S = 0.5
+from quorate.cli.drain import drain
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead, for scripts.")
 
@@ -38,58 +35,42 @@ def _show(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
 @http_option
 @json_option
 def nodes(*, address: str, as_json: bool) -> None:
-    """List the nodes of a cluster: state, replicas, leaders, addresses."""
+    """List the nodes of a cluster: state, replicas, how many of them are moving away, leaders, addresses."""
     said = ask(address, "GET", "/v1/nodes")
     if as_json:
         click.echo(json.dumps(said))
     else:
-        _show(said["nodes"], ("id", "state", "rack", "replicas", "leaders", "kafka", "http", "peer"))
+        _show(said["nodes"], ("id", "state", "rack", "replicas", "moving", "leaders", "kafka", "http", "peer"))
 
 
 @click.command()
 @http_option
 @json_option
 def queues(*, address: str, as_json: bool) -> None:
-    """List the queues of a cluster: partitions, replicas, leaders."""
+    """List the queues of a cluster: partitions, replicas, leaders, and the moves under way."""
     said = ask(address, "GET", "/v1/queues")
     if as_json:
         click.echo(json.dumps(said))
         return
-    rows = [queue | {"leaders": ",".join(str(one["leader"]) for one in queue["partitions"])} for queue in said["queues"]]
-    _show([row | {"partitions": len(row["partitions"])} for row in rows], ("name", "partitions", "replication", "leaders"))
+    rows = [
+        queue
+        | {
+            "partitions": len(queue["partitions"]),
+            "leaders": ",".join(str(one["leader"]) for one in queue["partitions"]),
+            "moves": ", ".join(_move(one) for one in queue["partitions"] if one["moving"]),
+        }
+        for queue in said["queues"]
+    ]
+    _show(rows, ("name", "partitions", "replication", "leaders", "moves"))
 
 
-@click.command()
-@click.argument("node", type=click.IntRange(1))
-@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the node holds nothing any more.")
-@http_option
-def drain(*, node: int, wait: bool, address: str) -> None:
-    """Move everything off NODE, so that it can be stopped for good.
-
-    Its partitions get new replicas elsewhere first; nothing has fewer copies in between. Ctrl-C stops waiting, not the
-    move. `quorate undrain NODE` calls it off.
-    """
-    before = _replicas(address, node)
-    ask(address, "POST", f"/v1/nodes/{node}/drain")
-    if not wait:
-        click.echo(f"node {node} is being drained; `quorate nodes` shows how far it is")
-        return
-    columns = (TextColumn("node {task.fields[node]}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=before, node=node)
-        while left := _replicas(address, node):
-            bar.update(task, total=max(before, left), completed=max(before, left) - left)
-            time.sleep(_LOOK_AGAIN_S)
-        bar.update(task, completed=max(before, 1), total=max(before, 1))
-    click.echo(f"node {node} is drained: it holds nothing and can be stopped, and removed with `quorate remove {node}`")
-
-
-def _replicas(address: str, node: int) -> int:
-    for one in ask(address, "GET", "/v1/nodes")["nodes"]:
-        if one["id"] == node:
-            return int(one["replicas"])
-    raise click.ClickException(f"the cluster has no node {node}")
+def _move(partition: dict[str, Any]) -> str:
+    """A move in a few words: the partition, the nodes that get a replica, and how far that is."""
+    to = "+".join(map(str, partition["to"]))
+    if partition["cancelled"]:
+        return f"{partition['partition']} to {to} (being cancelled)"
+    left = partition.get("behind")
+    return f"{partition['partition']} to {to}" + ("" if left is None else f" ({left} offsets behind)")
 
 
 @click.command()

@@ -16,7 +16,7 @@ from quorate.broker.protocol.builder import BatchBuilder
 from quorate.broker.protocol.records import read_records
 from quorate.consensus.core.types import Buffer
 
-_MAX_NODE = (1 << 32) - 1
+_MAX_NODE = _MAX_INCARNATION = (1 << 32) - 1
 _ID_DIGITS = frozenset("0123456789abcdef")
 
 Placement = tuple[tuple[int, ...], ...]
@@ -62,8 +62,28 @@ def _are_nodes(value: object) -> bool:
     return isinstance(value, tuple) and all(map(_is_node, value))
 
 
+def _are_replicas(value: object) -> bool:
+    return isinstance(value, tuple) and all(map(_is_count, value))
+
+
 def _is_id(value: object) -> bool:
     return isinstance(value, str) and len(value) == 32 and _ID_DIGITS.issuperset(value)
+
+
+def _is_info(node: NodeInfo) -> bool:
+    texts = (node.host, node.peer_host, node.rack)
+    ports = (node.kafka_port, node.http_port, node.peer_port)
+    return (
+        all(map(_is_text, texts))
+        and all(_is_count(port) and port < 1 << 16 for port in ports)
+        and _is_node(node.id)
+        and (node.storage == "" or _is_id(node.storage))
+        and _is_incarnation(node.incarnation)
+    )
+
+
+def _is_incarnation(value: object) -> bool:
+    return _is_count(value) and cast(int, value) <= _MAX_INCARNATION
 
 
 def _are_settings(value: object) -> bool:
@@ -76,7 +96,7 @@ _CHECKS: dict[tuple[str, str], Callable[[object], bool]] = {
     ("", "id"): _is_id,
     ("delete-queue", "id"): lambda value: value is None or _is_id(value),
     ("", "node"): _is_node,
-    ("register-node", "node"): lambda value: isinstance(value, NodeInfo) and _is_node(value.id),
+    ("register-node", "node"): lambda value: isinstance(value, NodeInfo) and _is_info(value),
     ("", "membership"): lambda value: value in tuple(Membership),
     ("", "settings"): _are_settings,
     ("", "placement"): lambda value: isinstance(value, tuple) and all(map(_are_nodes, value)),
@@ -85,14 +105,15 @@ _CHECKS: dict[tuple[str, str], Callable[[object], bool]] = {
     ("", "had"): _is_count,
     ("", "count"): _is_count,
     ("", "cancel"): lambda value: isinstance(value, bool),
-    ("", "target"): lambda value: value is None or (isinstance(value, tuple) and all(map(_is_count, value))),
+    ("", "target"): _are_replicas,
+    ("end-move", "target"): lambda value: value is None or _are_replicas(value),
 }
 """What each field may be, by its name, or by command and name where that differs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterNode(Command):
-    """A node is part of the cluster, at these addresses."""
+    """A node is part of the cluster, at these addresses, on this storage. The result is its incarnation in `@cluster`."""
 
     kind: ClassVar[str] = "register-node"
     node: NodeInfo
@@ -164,8 +185,18 @@ class BeginMove(Command):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CancelMove(Command):
+    """Call the move to this target off. It ends when the group's leader has seen to it that the target can never vote."""
+
+    kind: ClassVar[str] = "cancel-move"
+    group: int
+    target: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EndMove(Command):
-    """The group's members are the target now: the others are gone. Or, with `cancel`, the target is given up.
+    """The group's members are the target now: the others are gone. Or, with `cancel`, the target is given up: only of a
+    move that was cancelled, and only if the group's committed configuration can never take the target's new replicas.
 
     `target` says which move is meant, by its replicas: this command may be applied late, and must not end the next one.
     """
@@ -195,6 +226,7 @@ _KINDS: dict[str, type[Command]] = {
         GrowQueue,
         SetSettings,
         BeginMove,
+        CancelMove,
         EndMove,
         TakeProducerIds,
     )

@@ -7,13 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from quorate.broker.cluster import commands as c
 from quorate.broker.cluster.calls import CallFailed, Calls
 from quorate.broker.cluster.directory import Directory, Health
-from quorate.broker.cluster.placement import Move, NoPlace, evening_moves, load_of, moves_off, place
+from quorate.broker.cluster.placement import (
+    Move,
+    NoPlace,
+    evening_moves,
+    load_of,
+    moves_in_vain,
+    moves_off,
+    place,
+    stranded,
+)
 from quorate.broker.cluster.service import Metadata, new_token
 from quorate.broker.cluster.state import ClusterState, Refused
 from quorate.broker.cluster.values import GROUPS_QUEUE, Membership
@@ -21,6 +31,7 @@ from quorate.consensus.core import GroupId, Millis, NodeId, ReplicaId, node_of
 
 _log = logging.getLogger(__name__)
 _CALL_S = 5.0
+_TRIES = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +81,20 @@ def _takes_leaders(state: ClusterState, node: NodeId, alive: Collection[NodeId])
     return info is not None and info.membership is Membership.JOINED and node in alive
 
 
+async def plan_and_change(metadata: Metadata, plan: Callable[[], c.Command], timeout_s: float) -> int:
+    """Carry out what is planned; if the nodes have changed meanwhile, plan anew, a few times.
+
+    Raises Refused, CallFailed, and what `plan` raises.
+    """
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            return await metadata.change(plan(), timeout_s)
+        except Refused as refusal:
+            if refusal.code != "changed-meanwhile" or not tries_left:
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
 class Manager:
     """Looks at the cluster a few times a second and does what is next."""
 
@@ -112,6 +137,7 @@ class Manager:
 
     async def _manage(self) -> None:
         await self._make_groups_queue()
+        await self._cancel_moves()
         await self._begin_moves()
         if self._settings.balance:
             await self._balance()
@@ -130,21 +156,39 @@ class Manager:
         self, name: str, partitions: int, replication: int, settings: Mapping[str, str], timeout_s: float
     ) -> None:
         """Place and create a queue. Any node may do this. Raises NoPlace, Refused, CallFailed."""
+        state, id_ = self.state, new_token()
+
+        def command() -> c.Command:
+            placement = place(partitions, replication, state.nodes, self.usable(), load_of(state))
+            return c.CreateQueue(token=new_token(), name=name, id=id_, placement=placement, settings=settings)
+
+        await plan_and_change(self._metadata, command, timeout_s)
+
+    async def _cancel_moves(self) -> None:
+        """A move to a node that has died, or is to be drained itself, would never end, or be for nothing."""
         state = self.state
-        placement = place(partitions, replication, state.nodes, self.usable(), load_of(state))
-        id_ = new_token()
-        command = c.CreateQueue(token=new_token(), name=name, id=id_, placement=placement, settings=settings)
-        await self._metadata.change(command, timeout_s)
+        for group, target, why in moves_in_vain(state, leaving(state, self._directory, self._now())):
+            _log.info("group %s: its move to %s is cancelled: %s", group, [node_of(one) for one in target], why)
+            await self._metadata.change(c.CancelMove(token=new_token(), group=group, target=target), _CALL_S)
 
     async def _begin_moves(self) -> None:
-        """Moves are begun here and carried out by the groups' leaders; only so many are under way."""
+        """Moves are begun here and carried out by the groups' leaders; only so many are under way.
+
+        A group without a leader cannot move, and does not keep others from it.
+        """
         state, now = self.state, self._now()
-        under_way = sum(1 for queue, index in state.by_group.values() if queue.partitions[index].target is not None)
+        led = {group for group in state.by_group if self._directory.leader_of(group, now) is not None}
+        under_way = sum(1 for queue, index in map(state.by_group.__getitem__, led) if queue.partitions[index].target)
         reasons = leaving(state, self._directory, now)
         if not reasons or under_way >= self._settings.moves_at_once:
             return
-        for move in moves_off(state, reasons, self.usable(), self._settings.moves_at_once - under_way):
+        for move in moves_off(state, reasons, self.usable(), self._settings.moves_at_once - under_way, led):
             await self.begin(move)
+
+    def stranded(self) -> Counter[NodeId]:
+        """How many replicas each leaving node has for which there is no other node."""
+        state = self.state
+        return stranded(state, leaving(state, self._directory, self._now()), self.usable())
 
     async def begin(self, move: Move) -> None:
         """Begin one move. Raises Refused, CallFailed."""

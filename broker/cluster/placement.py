@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from quorate.broker.cluster.state import ClusterState
 from quorate.broker.cluster.values import Membership, NodeInfo
-from quorate.consensus.core import GroupId, NodeId, node_of
+from quorate.consensus.core import GroupId, NodeId, ReplicaId, node_of
 
 
 class NoPlace(Exception):
@@ -83,8 +83,17 @@ class Move(NamedTuple):
     reason: str
 
 
-def moves_off(state: ClusterState, leaving: Mapping[NodeId, str], usable: Collection[NodeId], most: int) -> list[Move]:
-    """Moves that take replicas off the nodes that are leaving (each with its reason), at most so many."""
+def moves_off(
+    state: ClusterState,
+    leaving: Mapping[NodeId, str],
+    usable: Collection[NodeId],
+    most: int,
+    led: Collection[GroupId] | None = None,
+) -> list[Move]:
+    """Moves that take replicas off the nodes that are leaving (each with its reason), at most so many.
+
+    With `led`, only of these groups: a group without a leader cannot move.
+    """
     candidates = [
         state.nodes[node]
         for node in sorted(usable)
@@ -95,7 +104,7 @@ def moves_off(state: ClusterState, leaving: Mapping[NodeId, str], usable: Collec
     for group, (queue, index) in sorted(state.by_group.items()):
         partition = queue.partitions[index]
         source = next((node for node in partition.nodes if node in leaving), None)
-        if source is None or partition.target is not None:
+        if source is None or partition.target is not None or (led is not None and group not in led):
             continue
         if len(moves) >= most:
             break
@@ -109,6 +118,28 @@ def moves_off(state: ClusterState, leaving: Mapping[NodeId, str], usable: Collec
         nodes = tuple(to if node == source else node for node in partition.nodes)
         moves.append(Move(group, source, to, nodes, leaving[source]))
     return moves
+
+
+def stranded(state: ClusterState, leaving: Mapping[NodeId, str], usable: Collection[NodeId]) -> Counter[NodeId]:
+    """How many replicas each leaving node has that do not move because no other node can take them."""
+    candidates = {node for node in usable if node not in leaving and state.nodes[node].membership is Membership.JOINED}
+    count: Counter[NodeId] = Counter()
+    for queue, index in state.by_group.values():
+        partition = queue.partitions[index]
+        if partition.target is None and not candidates - set(partition.nodes):
+            count.update(node for node in partition.nodes if node in leaving)
+    return count
+
+
+def moves_in_vain(state: ClusterState, leaving: Mapping[NodeId, str]) -> list[tuple[GroupId, tuple[ReplicaId, ...], str]]:
+    """Moves under way that bring a replica to a node that is leaving: group, target, and why."""
+    found = []
+    for group, (queue, index) in sorted(state.by_group.items()):
+        partition = queue.partitions[index]
+        bad = next((node_of(one) for one in partition.coming if node_of(one) in leaving), None)
+        if bad is not None and partition.target is not None and not partition.cancelled:
+            found.append((group, partition.target, f"node {bad}: {leaving[bad]}"))
+    return found
 
 
 def evening_moves(state: ClusterState, usable: Collection[NodeId], most: int = 1_000) -> list[Move]:

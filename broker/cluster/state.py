@@ -6,7 +6,7 @@ Every node applies it and can route any request. Nothing here knows which nodes 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
@@ -15,6 +15,7 @@ from quorate.broker.cluster import commands as c
 from quorate.broker.cluster.queue_settings import BadSetting, check_settings
 from quorate.broker.cluster.values import (
     CLUSTER_GROUP,
+    FOUNDER,
     GROUPS_QUEUE,
     Membership,
     NodeInfo,
@@ -27,7 +28,8 @@ from quorate.consensus.core.types import NO_OFFSET, incarnation_of
 
 MAX_PARTITIONS: Final = 10_000
 """Of one queue."""
-_VERSION: Final = 1
+_VERSION: Final = 2
+"""1 had no storage ids, no incarnations of nodes and no cancelled moves: all of them have a default."""
 
 
 class Refused(Exception):
@@ -99,8 +101,8 @@ class ClusterState:
 
     def load(self, offset: Offset, state: bytes) -> None:
         said = json.loads(state) if state else {}
-        if said and said["format"] != _VERSION:
-            raise ValueError(f"a snapshot of `@cluster` in format {said['format']}; this release knows {_VERSION}")
+        if said and said["format"] not in (1, _VERSION):
+            raise ValueError(f"a snapshot of `@cluster` in format {said['format']}; this release knows 1 to {_VERSION}")
         nodes = [NodeInfo.from_facts(one) for one in said.get("nodes", ())]
         self.nodes = {node.id: node for node in nodes}
         self.queues, self.by_id, self.by_group = {}, {}, {}
@@ -136,6 +138,8 @@ class ClusterState:
                 result = self._set_settings(command)
             case c.BeginMove():
                 result = self._begin_move(command)
+            case c.CancelMove():
+                result = self._cancel_move(command)
             case c.EndMove():
                 result = self._end_move(command)
             case c.TakeProducerIds():
@@ -149,8 +153,27 @@ class ClusterState:
         if node.id in self.gone:
             raise Refused("node-removed", f"node {node.id} was removed from the cluster; give the new one another number")
         known = self.nodes.get(node.id)
-        self.nodes[node.id] = replace(node, membership=known.membership if known is not None else Membership.JOINED)
-        return node.id
+        if known is not None:
+            return self._register_again(node, known)
+        used = self.incarnations.get(CLUSTER_GROUP, FOUNDER)
+        incarnation = node.incarnation or used + 1
+        if incarnation > used:
+            self.incarnations[CLUSTER_GROUP] = incarnation
+        self.nodes[node.id] = replace(node, membership=Membership.JOINED, incarnation=incarnation)
+        return incarnation
+
+    def _register_again(self, node: NodeInfo, known: NodeInfo) -> int:
+        """A node has started again, perhaps elsewhere; or was not told that it was let in, and asks again."""
+        if known.storage and node.storage != known.storage:
+            raise Refused("storage-changed", lost_disk(node.id))
+        if node.incarnation not in (0, known.incarnation):
+            raise Refused(
+                "node-exists",
+                f"node {node.id} is incarnation {known.incarnation} of its number, not {node.incarnation};"
+                " give this one another number",
+            )
+        self.nodes[node.id] = replace(node, membership=known.membership, incarnation=known.incarnation)
+        return known.incarnation
 
     def _node(self, node: int) -> NodeInfo:
         found = self.nodes.get(NodeId(node))
@@ -168,6 +191,8 @@ class ClusterState:
         held = sum(1 for replica in self.replicas() if node_of(replica) == node)
         if held:
             raise Refused("node-not-empty", f"node {node} still holds {held} replicas; drain it first")
+        if len(self.nodes) == 1:
+            raise Refused("last-node", f"node {node} is the last one: there would be no cluster left")
         del self.nodes[node]
         self.gone.add(node)
         return node
@@ -186,14 +211,19 @@ class ClusterState:
         self._put(QueueInfo(name=name, id=id_, partitions=partitions, settings=MappingProxyType(settings)))
         return len(partitions)
 
-    def _check_placement(self, placement: c.Placement, had: int) -> None:
+    def _check_placement(self, placement: c.Placement, had: int, stays: Collection[NodeId] = ()) -> None:
+        """Refuse what cannot be. New replicas go to nodes that take some; on nodes in `stays` there are some already."""
         if not placement or had + len(placement) > MAX_PARTITIONS:
             raise Refused("bad-partitions", f"a queue has 1 to {MAX_PARTITIONS} partitions, not {had + len(placement)}")
         for nodes in placement:
             if not nodes or len(set(nodes)) != len(nodes):
                 raise Refused("bad-placement", f"replicas on nodes {list(nodes)}: each must be on a node of its own")
-            for node in nodes:
-                self._node(node)
+            for node in map(NodeId, nodes):
+                info = self.nodes.get(node)
+                if info is None:
+                    raise Refused("changed-meanwhile", f"the cluster has no node {node}")
+                if info.membership is not Membership.JOINED and node not in stays:
+                    raise Refused("changed-meanwhile", f"node {node} is being drained and takes no replicas")
 
     def _place(self, placement: c.Placement) -> tuple[PartitionInfo, ...]:
         made = []
@@ -250,8 +280,8 @@ class ClusterState:
         partition = queue.partitions[index]
         if partition.target is not None:
             raise Refused("changed-meanwhile", f"a move of group {command.group} is under way")
-        self._check_placement((command.nodes,), 0)
         at = {node_of(replica): replica for replica in partition.replicas}
+        self._check_placement((command.nodes,), 0, stays=at)
         if set(at) == set(command.nodes):
             raise Refused("changed-meanwhile", f"group {command.group} is on those nodes already")
         fresh = self.incarnations[partition.group] + 1
@@ -260,16 +290,29 @@ class ClusterState:
         self._put(queue.with_partition(index, replace(partition, target=target)))
         return fresh
 
+    def _cancel_move(self, command: c.CancelMove) -> int:
+        queue, index = self._moving(command.group, command.target)
+        self._put(queue.with_partition(index, replace(queue.partitions[index], cancelled=True)))
+        return len(command.target)
+
     def _end_move(self, command: c.EndMove) -> int:
-        queue, index = self._partition(command.group)
+        queue, index = self._moving(command.group, command.target)
         partition = queue.partitions[index]
-        if partition.target is None:
-            raise Refused("changed-meanwhile", f"no move of group {command.group} is under way")
-        if command.target is not None and command.target != partition.target:
-            raise Refused("changed-meanwhile", f"another move of group {command.group} is under way by now")
-        replicas = partition.replicas if command.cancel else partition.target
-        self._put(queue.with_partition(index, replace(partition, replicas=replicas, target=None)))
+        if command.cancel and not partition.cancelled:
+            raise Refused("changed-meanwhile", f"the move of group {command.group} was not cancelled")
+        replicas = partition.target if partition.target is not None and not command.cancel else partition.replicas
+        self._put(queue.with_partition(index, replace(partition, replicas=replicas, target=None, cancelled=False)))
         return len(replicas)
+
+    def _moving(self, group: int, target: tuple[int, ...] | None) -> tuple[QueueInfo, int]:
+        """The partition of this group, which must be on its way to this target."""
+        queue, index = self._partition(group)
+        now = queue.partitions[index].target
+        if now is None:
+            raise Refused("changed-meanwhile", f"no move of group {group} is under way")
+        if target is not None and target != now:
+            raise Refused("changed-meanwhile", f"another move of group {group} is under way by now")
+        return queue, index
 
     def _partition(self, group: int) -> tuple[QueueInfo, int]:
         found = self.by_group.get(GroupId(group))
@@ -294,3 +337,35 @@ class ClusterState:
     def replicas(self) -> list[ReplicaId]:
         """Every replica that there should be, those on their way included."""
         return [replica for queue, index in self.by_group.values() for replica in queue.partitions[index].members]
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError if the parts contradict each other. Called by tests after every command."""
+        assert not self.nodes.keys() & self.gone, "a removed node is not known any more"
+        ids = {info.replica for info in self.nodes.values()}
+        assert len(ids) == len(self.nodes), "every node has its own replica of `@cluster`"
+        for info in self.nodes.values():
+            assert 0 < info.incarnation <= self.incarnations.get(CLUSTER_GROUP, FOUNDER)
+        groups = [one.group for queue in self.queues.values() for one in queue.partitions]
+        assert len(set(groups)) == len(groups) == len(self.by_group), "a group belongs to one partition"
+        assert all(0 < group < self.next_group for group in groups)
+        for group, (queue, index) in self.by_group.items():
+            assert self.queues[queue.name] is self.by_id[queue.id] is queue
+            self._check_partition(queue.partitions[index], group)
+
+    def _check_partition(self, partition: PartitionInfo, group: GroupId) -> None:
+        assert partition.group == group
+        assert partition.replicas
+        for replicas in (partition.replicas, partition.target or ()):
+            assert len(set(map(node_of, replicas))) == len(replicas), "no two replicas are on one node"
+        for replica in partition.members:
+            assert node_of(replica) in self.nodes, "a node that holds something is not removed"
+            assert 0 < incarnation_of(replica) <= self.incarnations[group]
+        assert partition.target is not None or not partition.cancelled, "only what is under way can be cancelled"
+
+
+def lost_disk(node: int) -> str:
+    """What a node is told that comes back on another folder than the cluster knows it with."""
+    return (
+        f"node {node} is known on another storage. If this is another node, its number is taken; if it has lost its disk, it"
+        f" has forgotten its votes. Give it another number to join with, and remove node {node} if it is gone"
+    )

@@ -9,12 +9,14 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final
 
-from quorate.consensus.core import GroupId, NodeId, ReplicaId, node_of
+from quorate.consensus.core import GroupId, NodeId, ReplicaId, node_of, replica_id
 
 CLUSTER_GROUP: Final = GroupId(0)
 """`@cluster` itself."""
 GROUPS_QUEUE: Final = "@groups"
 """The internal queue that holds consumer groups."""
+FOUNDER: Final = 1
+"""The incarnation that each of a cluster's first nodes has in `@cluster`."""
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -39,6 +41,15 @@ class NodeInfo:
     peer_port: int
     rack: str = ""
     membership: Membership = Membership.JOINED
+    storage: str = ""
+    """The id of its folder, in hex; empty: it was never said. A node that comes with another one has lost its disk."""
+    incarnation: int = FOUNDER
+    """Of its replica of `@cluster`. A node that asks to be let in says 0, and is given one that was never used."""
+
+    @property
+    def replica(self) -> ReplicaId:
+        """Its replica of `@cluster`."""
+        return replica_id(self.id, self.incarnation)
 
     def facts(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__}
@@ -53,7 +64,7 @@ class PartitionInfo:
     """One partition: its Raft group, the replicas that it has, and those that it shall have.
 
     Invariant: no two of `replicas` and no two of `target` are on one node. `target` is None unless a move is under way; then
-    the new ones of it begin as learners.
+    the new ones of it begin as learners. Only a move that is under way can be cancelled.
     """
 
     group: GroupId
@@ -62,6 +73,8 @@ class PartitionInfo:
     target: tuple[ReplicaId, ...] | None = None
     first: tuple[ReplicaId, ...] = ()
     """The voters that the group began with. Only they begin with its configuration; all others learn it."""
+    cancelled: bool = False
+    """The move shall be called off, if the group's members are not the target yet."""
 
     @property
     def members(self) -> tuple[ReplicaId, ...]:
@@ -69,21 +82,27 @@ class PartitionInfo:
         return tuple(dict.fromkeys((*self.replicas, *(self.target or ()))))
 
     @property
+    def coming(self) -> tuple[ReplicaId, ...]:
+        """Replicas that a move brings."""
+        return tuple(one for one in self.target or () if one not in self.replicas)
+
+    @property
     def nodes(self) -> tuple[NodeId, ...]:
         """Where its replicas are."""
         return tuple(node_of(replica) for replica in self.replicas)
 
     def facts(self) -> list[Any]:
-        return [self.group, self.replicas, self.target, self.first]
+        return [self.group, self.replicas, self.target, self.first, self.cancelled]
 
     @classmethod
     def from_facts(cls, said: list[Any]) -> PartitionInfo:
-        group, replicas, target, first = said
+        group, replicas, target, first, *later = said
         return cls(
             group=GroupId(group),
             replicas=tuple(map(ReplicaId, replicas)),
             target=None if target is None else tuple(map(ReplicaId, target)),
             first=tuple(map(ReplicaId, first)),
+            cancelled=bool(later and later[0]),
         )
 
 

@@ -43,8 +43,8 @@ class Admin(Protocol):
     def nodes(self) -> list[Facts]:
         """Every node, with its state and what it holds."""
 
-    def queues(self) -> list[Facts]:
-        """Every queue, with its partitions and who leads them."""
+    async def queues(self) -> list[Facts]:
+        """Every queue, with its partitions, who leads them, and how far those are that move."""
 
     async def drain(self, node: int) -> None:
         """Move everything off a node."""

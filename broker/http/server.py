@@ -82,7 +82,7 @@ class HttpListener:
         return web.json_response({"nodes": self._admin.nodes()})
 
     async def _queues(self, request: web.Request) -> web.Response:
-        return web.json_response({"queues": self._admin.queues()})
+        return web.json_response({"queues": await self._admin.queues()})
 
     async def _join(self, request: web.Request) -> web.Response:
         return web.json_response(await self._admin.join(await _body(request)))

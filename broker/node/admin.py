@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from quorate.broker.cluster import commands as c
 from quorate.broker.cluster.calls import CallFailed
 from quorate.broker.cluster.placement import load_of
 from quorate.broker.cluster.service import new_token
 from quorate.broker.cluster.state import Refused
-from quorate.broker.cluster.values import Membership, NodeInfo
+from quorate.broker.cluster.values import CLUSTER_GROUP, Membership, NodeInfo
 from quorate.broker.http.admin import AdminFailure, Facts
 from quorate.broker.node.node import Node
+from quorate.consensus.core import GroupId, NodeId, node_of
 
 _CHANGE_S = 10.0
-_STATUSES = {"unknown-node": 404, "unknown-queue": 404, "node-not-empty": 409, "node-removed": 409, "changed-meanwhile": 409}
+_ASK_S = 1.0
+_STATUSES = {
+    "changed-meanwhile": 409,
+    "last-node": 409,
+    "node-exists": 409,
+    "node-not-empty": 409,
+    "node-removed": 409,
+    "storage-changed": 409,
+    "unknown-node": 404,
+    "unknown-queue": 404,
+}
 
 
 class NodeAdmin:
@@ -31,10 +44,15 @@ class NodeAdmin:
             "id": node.settings.cluster.id,
             "node": node.id,
             "manager": node.metadata.leader,
+            "voters": sorted(node_of(one) for one in node.runtime.configuration(CLUSTER_GROUP).voters),
             "nodes": len(node.state.nodes),
             "queues": len(node.state.queues),
             "partitions": len(node.state.by_group),
             "version": node.state.version,
+            "failed": [
+                {"queue": one.wanted.queue, "partition": one.wanted.number, "reason": one.reason}
+                for one in node.hosting.failed.values()
+            ],
         }
 
     def nodes(self) -> list[Facts]:
@@ -44,6 +62,11 @@ class NodeAdmin:
             # Replicas that are about to go are still held.
             partition = queue.partitions[index]
             load.update(set(partition.nodes) - {one >> 32 for one in partition.target or partition.replicas})
+        stranded, moving = node.manager.stranded(), Counter[int]()
+        for queue, index in node.state.by_group.values():
+            partition = queue.partitions[index]
+            if partition.target is not None:
+                moving.update(one >> 32 for one in partition.replicas if one not in partition.target)
         led: dict[int, int] = {}
         for leader in node.directory.leaders.values():
             led[leader.node] = led.get(leader.node, 0) + 1
@@ -54,6 +77,8 @@ class NodeAdmin:
                 "rack": one.rack,
                 "replicas": load[one.id],
                 "leaders": led.get(one.id, 0),
+                "moving": moving[one.id],
+                "stranded": stranded[one.id],
                 "kafka": f"{one.host}:{one.kafka_port}",
                 "http": f"http://{one.host}:{one.http_port}",
                 "peer": f"{one.peer_host}:{one.peer_port}",
@@ -61,19 +86,41 @@ class NodeAdmin:
             for _, one in sorted(node.state.nodes.items())
         ]
 
-    def queues(self) -> list[Facts]:
+    async def queues(self) -> list[Facts]:
         node, now = self._node, self._node.now()
+        behind = await self._behind()
         listed = []
         for _, queue in sorted(node.state.queues.items()):
             partitions = []
             for number, one in enumerate(queue.partitions):
                 leader = node.directory.leader_of(one.group, now)
                 facts: Facts = {"partition": number, "group": one.group, "replicas": one.nodes}
-                partitions.append(facts | {"leader": leader.node if leader else None, "moving": one.target is not None})
+                facts |= {"leader": leader.node if leader else None, "moving": one.target is not None}
+                if one.target is not None:
+                    facts |= {"to": [node_of(replica) for replica in one.coming], "cancelled": one.cancelled}
+                    facts |= {"behind": behind.get(one.group)}
+                partitions.append(facts)
             replication = len(queue.partitions[0].replicas)
             facts = {"name": queue.name, "id": queue.id.hex(), "replication": replication, "settings": dict(queue.settings)}
             listed.append(facts | {"partitions": partitions})
         return listed
+
+    async def _behind(self) -> dict[int, int]:
+        """How many offsets the new replicas of groups that move lack, as far as their leaders say so in time."""
+        node, now = self._node, self._node.now()
+        asked: dict[NodeId, list[GroupId]] = {}
+        for group, (queue, index) in node.state.by_group.items():
+            leader = node.directory.leader_of(group, now)
+            if queue.partitions[index].target is not None and leader is not None:
+                asked.setdefault(leader.node, []).append(group)
+        found: dict[int, int] = {}
+        for leading, groups in asked.items():
+            try:
+                said = await node.calls.ask(leading, "behind", {"groups": groups}, _ASK_S)
+            except CallFailed:
+                continue
+            found |= {int(group): int(count) for group, count in said.items()}
+        return found
 
     async def drain(self, node: int) -> None:
         await self._change(c.SetMembership(token=new_token(), node=node, membership=Membership.DRAINING))
@@ -102,18 +149,21 @@ class NodeAdmin:
                 409, "wrong-cluster", f"this is cluster {node.settings.cluster.id!r}, not {said.get('cluster')!r}"
             )
         try:
-            info = NodeInfo.from_facts(dict(said["node"]))
+            info = NodeInfo.from_facts(dict(said["node"]) | {"incarnation": 0})
+            command = c.RegisterNode(token=new_token(), node=info)
         except (KeyError, TypeError, ValueError) as error:
             raise AdminFailure(400, "bad-request", f"that is no node: {error}") from error
+        if not info.storage:
+            raise AdminFailure(400, "bad-request", "a node that wants to join says which storage it has")
         known = node.state.nodes.get(info.id)
-        if known is not None and (known.peer_host, known.peer_port) != (info.peer_host, info.peer_port):
+        if known is not None and not known.storage:
             raise AdminFailure(409, "node-exists", f"node {info.id} is at {known.peer_host}:{known.peer_port} already")
-        await self._change(c.RegisterNode(token=new_token(), node=info))
-        return {"nodes": [one.facts() for one in node.state.nodes.values()]}
+        incarnation = await self._change(command)
+        return {"incarnation": incarnation, "nodes": [one.facts() for one in node.state.nodes.values()]}
 
-    async def _change(self, command: c.Command) -> None:
+    async def _change(self, command: c.Command) -> int:
         try:
-            await self._node.metadata.change(command, _CHANGE_S)
+            return await self._node.metadata.change(command, _CHANGE_S)
         except Refused as refusal:
             raise AdminFailure(_STATUSES.get(refusal.code, 400), refusal.code, str(refusal)) from refusal
         except CallFailed as failure:

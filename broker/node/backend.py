@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from quorate.broker.cluster import commands as c
 from quorate.broker.cluster.calls import CallFailed
 from quorate.broker.cluster.directory import Health
+from quorate.broker.cluster.manager import plan_and_change
 from quorate.broker.cluster.placement import NoPlace, load_of, place
 from quorate.broker.cluster.queue_settings import SETTINGS, BadSetting, check_settings
 from quorate.broker.cluster.service import new_token
 from quorate.broker.cluster.state import MAX_PARTITIONS, Refused
-from quorate.broker.cluster.values import GROUPS_QUEUE, PartitionInfo, QueueInfo, valid_queue_name
+from quorate.broker.cluster.values import GROUPS_QUEUE, Membership, PartitionInfo, QueueInfo, valid_queue_name
 from quorate.broker.groups.coordinator import partition_of
 from quorate.broker.kafka.backend import (
     Alteration,
@@ -33,6 +34,7 @@ from quorate.broker.kafka.backend import (
 from quorate.broker.node.coordination import Coordination
 from quorate.broker.node.node import Node
 from quorate.broker.protocol.kafka.errors import Error
+from quorate.consensus.core import NodeId
 
 _PRODUCER_BLOCK = 1_000
 _CHANGE_S = 10.0
@@ -144,8 +146,13 @@ class NodeBackend:
         if validate_only:
             return CreatedQueue(bytes(16), len(placement), len(placement[0]))
         id_ = new_token()
-        command = c.CreateQueue(token=new_token(), name=new.name, id=id_, placement=placement, settings=settings)
-        await self._change(command, timeout_s)
+
+        def plan() -> c.Command:
+            nonlocal placement
+            placement = self._placement(new)
+            return c.CreateQueue(token=new_token(), name=new.name, id=id_, placement=placement, settings=settings)
+
+        await self._change(plan, timeout_s)
         await self._until_led(new.name, timeout_s)
         return CreatedQueue(bytes.fromhex(id_), len(placement), len(placement[0]))
 
@@ -153,13 +160,21 @@ class NodeBackend:
         if new.assignments is not None:
             if not new.assignments or len({len(nodes) for nodes in new.assignments}) != 1:
                 raise KafkaFailure(Error.INVALID_REPLICA_ASSIGNMENT, "every partition needs the same number of replicas")
-            return new.assignments
+            return self._assigned(new.assignments)
         defaults = self._node.settings.queues
         partitions = defaults.partitions if new.partitions == -1 else new.partitions
         usable = self._node.manager.usable()
         # A small cluster takes what it can by default; who asks for more than there are nodes is told.
         replication = min(defaults.replication, len(usable)) if new.replication == -1 else new.replication
         return self._place(partitions, replication)
+
+    def _assigned(self, assignments: c.Placement) -> c.Placement:
+        """What a client has chosen itself: only nodes that take replicas."""
+        for node in {node for nodes in assignments for node in nodes}:
+            info = self._state.nodes.get(NodeId(node))
+            if info is None or info.membership is not Membership.JOINED:
+                raise KafkaFailure(Error.INVALID_REPLICA_ASSIGNMENT, f"there is no node {node} that takes replicas")
+        return assignments
 
     def _place(self, partitions: int, replication: int) -> c.Placement:
         if not 1 <= partitions <= MAX_PARTITIONS:
@@ -214,9 +229,15 @@ class NodeBackend:
             raise KafkaFailure(
                 Error.INVALID_REPLICA_ASSIGNMENT, f"{partitions - had} new partitions need as many assignments"
             )
-        placement = assignments or self._place(partitions - had, len(queue.partitions[0].replicas))
+        replication = len(queue.partitions[0].replicas)
+
+        def plan() -> c.Command:
+            placement = self._assigned(assignments) if assignments else self._place(partitions - had, replication)
+            return c.GrowQueue(token=new_token(), name=name, had=had, placement=placement)
+
+        plan()
         if not validate_only:
-            await self._change(c.GrowQueue(token=new_token(), name=name, had=had, placement=placement), timeout_ms / 1000)
+            await self._change(plan, timeout_ms / 1000)
             await self._until_led(name, timeout_ms / 1000)
 
     # Settings.
@@ -302,9 +323,11 @@ class NodeBackend:
 
     # Inside.
 
-    async def _change(self, command: c.Command, timeout_s: float) -> int:
+    async def _change(self, command: c.Command | Callable[[], c.Command], timeout_s: float) -> int:
+        """Carry out a command, or what is planned by a function, which is asked again if nodes have changed meanwhile."""
+        plan = command if callable(command) else lambda: command
         try:
-            return await self._node.metadata.change(command, timeout_s)
+            return await plan_and_change(self._node.metadata, plan, timeout_s)
         except Refused as refusal:
             raise KafkaFailure(_CODES.get(refusal.code, Error.INVALID_REQUEST), str(refusal)) from refusal
         except CallFailed as failure:

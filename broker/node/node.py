@@ -8,7 +8,7 @@ import logging
 import shutil
 import time
 from contextlib import suppress
-from pathlib import Path
+from dataclasses import replace
 
 from quorate.broker.cluster import commands as c
 from quorate.broker.cluster.calls import ANSWER, CALL, STATUS, Body, CallFailed, Calls
@@ -16,38 +16,46 @@ from quorate.broker.cluster.directory import Directory, Status
 from quorate.broker.cluster.manager import Manager, ManagerSettings
 from quorate.broker.cluster.service import Metadata, new_token
 from quorate.broker.cluster.state import ClusterState, Refused, Result
-from quorate.broker.cluster.values import CLUSTER_GROUP, GROUPS_QUEUE, NodeInfo
+from quorate.broker.cluster.values import CLUSTER_GROUP, FOUNDER, GROUPS_QUEUE, NodeInfo
+from quorate.broker.node.folder import CannotStart, NodeFolder
 from quorate.broker.node.hosting import Hosting, Room
-from quorate.broker.node.moving import Mover, cluster_replica
+from quorate.broker.node.joining import ask_to_join
+from quorate.broker.node.moving import Mover, caught_up
 from quorate.broker.node.replicas import Replicas, Silent
 from quorate.broker.node.settings import Endpoint, NodeSettings
-from quorate.consensus.core import GroupId, Millis, NodeId, RaftSettings, ReplicaId, RoleChange, node_of
+from quorate.consensus.core import (
+    GroupId,
+    Millis,
+    NodeId,
+    RaftSettings,
+    ReplicaId,
+    RoleChange,
+    node_of,
+    replica_id,
+)
 from quorate.consensus.runtime import MultiRaft, NodeConfig, OperationFailed, RuntimeSettings
 from quorate.consensus.storage.api import StorageError
 from quorate.consensus.storage.settings import StorageSettings
-from quorate.consensus.transport import Address, Identity
+from quorate.consensus.transport import Address, Identity, Problem, Refusal
 
 _log = logging.getLogger(__name__)
 
 _STATUS_S = 0.2
 _MOVE_S = 0.2
 _REGISTER_S = 3.0
-_TRANSFER_S = 2.0
+_COMPLAIN_S = 15.0
 _SNAPSHOT_OFFSETS = 10_000
 """After so many offsets the small logs (`@cluster`, `@groups`) are replaced by a snapshot."""
-
-
-class CannotStart(RuntimeError):
-    """The node cannot run. The text says what to do about it."""
 
 
 class Node:
     """One node. `start`, then `run` until it is cancelled, then `close`."""
 
-    def __init__(self, settings: NodeSettings, boot: int) -> None:
+    def __init__(self, settings: NodeSettings, folder: NodeFolder, boot: int) -> None:
         self.settings = settings
+        self.folder = folder
         self.id = NodeId(settings.node.id)
-        self.info = node_info(settings)
+        self.info = node_info(settings, folder.storage)
         self._loop = asyncio.get_running_loop()
         self._peers: dict[NodeId, Address] = {}
         self._boot = boot
@@ -58,27 +66,32 @@ class Node:
         manager = settings.manager
         self.directory = Directory(self.id, self.now(), manager.suspect_after_ms, manager.dead_after_s * 1000)
         self.replicas = Replicas(self.runtime, self.state, self._role_changed)
-        room = Room(settings.node.dir / "logs", self.id, self._storage_settings())
+        room = Room(folder.path, self.id, self._storage_settings())
         self._room = room
         self.hosting = Hosting(self.state, self.id, room, self.replicas.start, self.replicas.stop)
-        self._mover = Mover(self.runtime, self.metadata)
+        self._mover = Mover(self.runtime, self.metadata, self.directory, self.manages, self.now, settings.raft.election_ms)
         self.manager = Manager(self.metadata, self.calls, self.directory, self.manages, self.now, self._manager_settings())
         self._news = asyncio.Event()
         """There is something to tell the other nodes at once."""
         self.is_ready = asyncio.Event()
+        self._barred: asyncio.Future[str] = self._loop.create_future()
+        """Set when another node has said that this one must not come back as it is, and why."""
         self.state.listeners.append(self._changed)
         self.state.on_loaded.append(self._refresh)
         self.calls.on("transfer", self._asked_to_transfer)
+        self.calls.on("behind", self._asked_how_far)
 
     def _runtime_config(self) -> NodeConfig:
         settings = self.settings
         cluster = hashlib.sha256(settings.cluster.id.encode()).digest()[:16]
         return NodeConfig(
-            identity=Identity(cluster, self.id, self._boot),
+            identity=Identity(cluster, self.id, self._boot, bytes.fromhex(self.folder.storage)),
             listen=_address(settings.listen.peer),
             raft=RaftSettings(heartbeat_ms=settings.raft.heartbeat_ms, election_ms=settings.raft.election_ms),
             runtime=RuntimeSettings(beat_ms=settings.raft.heartbeat_ms, writer_threads=settings.storage.writer_threads),
             on_note=self._noted,
+            admit=self._admit,
+            on_refused=self._refused,
         )
 
     def _storage_settings(self) -> StorageSettings:
@@ -87,11 +100,12 @@ class Node:
 
     def _manager_settings(self) -> ManagerSettings:
         settings = self.settings
+        members = len(settings.cluster.members)
         return ManagerSettings(
             moves_at_once=settings.manager.moves_at_once,
             balance=settings.manager.balance,
             group_partitions=settings.queues.group_partitions,
-            replication=min(settings.queues.replication, max(1, len(settings.cluster.members))),
+            replication=min(settings.queues.replication, members) if members else settings.queues.replication,
         )
 
     def now(self) -> Millis:
@@ -111,18 +125,27 @@ class Node:
     # Life.
 
     async def start(self) -> None:
-        """Listen to the other nodes, and take part in `@cluster`. Raises CannotStart."""
+        """Be let in, listen to the other nodes, and take part in `@cluster`. Raises CannotStart."""
+        await self._find_place()
         try:
             await self.runtime.start()
         except OSError as error:
             raise CannotStart(f"cannot listen on {self.settings.listen.peer} for other nodes: {error.strerror}") from error
-        for node, endpoint in self.settings.cluster.members:
-            self.meet(NodeId(node), _address(endpoint))
-        first = tuple(cluster_replica(NodeId(node)) for node, _ in self.settings.cluster.members)
-        await self._start_cluster_replica(first)
+        members = {NodeId(node): _address(endpoint) for node, endpoint in self.settings.cluster.members}
+        known = {node: peer.address for node, peer in self.folder.peers.items()}
+        for node, address in (members | known).items():
+            self.meet(node, address)
+        await self._start_cluster_replica(tuple(replica_id(node, FOUNDER) for node in members))
+
+    async def _find_place(self) -> None:
+        """Which replica of `@cluster` this node has: the one that it had, a founder's, or one that it is given now."""
+        incarnation = self._room.incarnation(CLUSTER_GROUP)
+        if incarnation is None and self.settings.cluster.join:
+            incarnation = await ask_to_join(self.settings, replace(self.info, incarnation=0), self.folder)
+        self.info = replace(self.info, incarnation=incarnation or FOUNDER)
 
     async def _start_cluster_replica(self, first: tuple[ReplicaId, ...]) -> None:
-        replica = cluster_replica(self.id)
+        replica = self.info.replica
         try:
             log = await asyncio.to_thread(self._room.open, CLUSTER_GROUP, replica, first)
             if log is None:
@@ -141,6 +164,7 @@ class Node:
             tasks.create_task(self._move())
             tasks.create_task(self._keep_house())
             tasks.create_task(self._register())
+            tasks.create_task(self._heed_refusal())
 
     async def close(self) -> None:
         """Hand leadership over and let go of everything."""
@@ -156,6 +180,24 @@ class Node:
         if node != self.id and self._peers.get(node) != address:
             self._peers[node] = address
             self.runtime.set_peer(node, address)
+
+    def _admit(self, identity: Identity) -> Problem | None:
+        """Whether another node may be taken in: asked at every handshake, before a word of it counts."""
+        node, address = identity.node, self._peers.get(identity.node)
+        if address is None:
+            return (Refusal.BARRED, _removed(node)) if node in self.state.gone else None
+        try:
+            problem = self.folder.admit(node, identity.storage.hex(), address)
+        except OSError as error:
+            return Refusal.UNKNOWN_NODE, f"node {node} cannot be remembered now: {error}"
+        return (Refusal.BARRED, problem) if problem is not None else None
+
+    def _refused(self, reason: Refusal, text: str) -> None:
+        if reason is Refusal.BARRED and not self._barred.done():
+            self._barred.set_result(text)
+
+    async def _heed_refusal(self) -> None:
+        raise CannotStart(f"the cluster does not take this node: {await self._barred}")
 
     def _noted(self, node: NodeId, note: bytes) -> None:
         kind = note[:1]
@@ -188,12 +230,22 @@ class Node:
 
     async def _asked_to_transfer(self, node: NodeId, body: Body) -> Body:
         try:
-            await self.runtime.transfer(GroupId(int(body["group"])), ReplicaId(int(body["to"])))
+            group, to = GroupId(int(body["group"])), ReplicaId(int(body["to"]))
+            if not await caught_up(self.runtime, group, [to], self.settings.raft.election_ms):
+                raise CallFailed("not-transferred", f"node {node_of(to)} lags behind in group {group}", definite=True)
+            await self.runtime.transfer(group, to)
         except (KeyError, TypeError, ValueError) as error:
             raise CallFailed("bad-request", f"a transfer that cannot be read: {error}", definite=True) from error
         except OperationFailed as error:
             raise CallFailed("not-transferred", str(error), definite=error.definite) from error
         return {}
+
+    async def _asked_how_far(self, node: NodeId, body: Body) -> Body:
+        try:
+            groups = [GroupId(int(group)) for group in body["groups"]]
+        except (KeyError, TypeError, ValueError) as error:
+            raise CallFailed("bad-request", f"groups that cannot be read: {error}", definite=True) from error
+        return {str(group): count for group, count in self._mover.behind(groups).items()}
 
     # The metadata.
 
@@ -206,16 +258,26 @@ class Node:
 
     def _refresh(self) -> None:
         for node, info in self.state.nodes.items():
-            self.meet(node, Address(info.peer_host, info.peer_port))
-        for node in self.state.gone & self._peers.keys():
-            del self._peers[node]
-            self.runtime.remove_peer(node)
+            if node != self.id:
+                address = Address(info.peer_host, info.peer_port)
+                self.folder.learn(node, info.storage, address)
+                self.meet(node, address)
         self.directory.forget([group for group in self.directory.leaders if group and group not in self.state.by_group])
         self.replicas.refresh_settings()
         self.hosting.poke()
 
+    def _part_with_removed(self) -> None:
+        """Have nothing more to do with nodes that were removed, once `@cluster` does not need them to decide on that."""
+        needed = {node_of(one) for one in self.runtime.configuration(CLUSTER_GROUP).members}
+        for node in (self.state.gone & self._peers.keys()) - needed:
+            _log.info("node %s was removed from the cluster", node)
+            del self._peers[node]
+            self.runtime.remove_peer(node, _removed(node))
+            self.folder.forget(node)
+
     async def _register(self) -> None:
         """Be known to the cluster, at the addresses that this node has now; then say that it is ready."""
+        complain_at = self._loop.time() + _COMPLAIN_S
         while True:
             known = self.state.nodes.get(self.id)
             if known is None or {**known.facts(), "membership": ""} != {**self.info.facts(), "membership": ""}:
@@ -223,6 +285,14 @@ class Node:
                     await self.metadata.change(c.RegisterNode(token=new_token(), node=self.info), _REGISTER_S)
                 except CallFailed as failure:
                     _log.info("not registered yet: %s", failure)
+                    if self._loop.time() > complain_at:
+                        complain_at = self._loop.time() + _COMPLAIN_S
+                        _log.warning(
+                            "no majority of the cluster has taken this node in for %.0f s: %s of its nodes can be reached"
+                            " from here; are the others down, or was this one removed?",
+                            _COMPLAIN_S,
+                            len(self.runtime.network.connected),
+                        )
                     await asyncio.sleep(_STATUS_S)
                 except Refused as refusal:
                     raise CannotStart(str(refusal)) from refusal
@@ -246,6 +316,7 @@ class Node:
     async def _move(self) -> None:
         while True:
             await asyncio.sleep(_MOVE_S)
+            self._part_with_removed()
             await self._mover.step(list(self.replicas.led))
 
     async def _keep_house(self) -> None:
@@ -268,7 +339,11 @@ class Node:
             _log.info("group %s: its log is not shortened now: %s", group, error)
 
 
-def node_info(settings: NodeSettings) -> NodeInfo:
+def _removed(node: NodeId) -> str:
+    return f"node {node} was removed from the cluster, and its number is not used again: give the new one another number"
+
+
+def node_info(settings: NodeSettings, storage: str) -> NodeInfo:
     """What a node tells the cluster of itself."""
     listen = settings.listen
     return NodeInfo(
@@ -279,26 +354,9 @@ def node_info(settings: NodeSettings) -> NodeInfo:
         peer_host=listen.advertise or listen.peer.host,
         peer_port=listen.peer.port,
         rack=settings.node.rack,
+        storage=storage,
     )
 
 
 def _address(endpoint: Endpoint) -> Address:
     return Address(endpoint.host, endpoint.port)
-
-
-def prepare_folder(settings: NodeSettings) -> Path:
-    """The node's folder, which must belong to this node of this cluster. Raises CannotStart."""
-    folder = settings.node.dir
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        mark, text = folder / "identity", f"{settings.cluster.id}\n{settings.node.id}\n"
-        if mark.exists() and mark.read_text() != text:
-            owner, node = mark.read_text().split("\n")[:2]
-            raise CannotStart(
-                f"{folder} belongs to node {node} of cluster {owner!r}, not to node {settings.node.id} of"
-                f" {settings.cluster.id!r}"
-            )
-        mark.write_text(text)
-    except OSError as error:
-        raise CannotStart(f"cannot use {folder}: {error.strerror}") from error
-    return folder

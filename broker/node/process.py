@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import resource
 import signal
 import sys
-import urllib.error
-import urllib.request
-from typing import Any
 
 from quorate.broker.http.server import HttpListener
 from quorate.broker.kafka.listener import KafkaListener
 from quorate.broker.kafka.settings import ListenerSettings
 from quorate.broker.node.admin import NodeAdmin
 from quorate.broker.node.backend import NodeBackend
+from quorate.broker.node.folder import CannotStart, NodeFolder, open_folder
 from quorate.broker.node.local import READY
-from quorate.broker.node.node import CannotStart, Node, node_info, prepare_folder
+from quorate.broker.node.node import Node
 from quorate.broker.node.settings import NodeSettings
-from quorate.consensus.core import NodeId
 from quorate.consensus.runtime import new_event_loop, next_boot, tune_process
-from quorate.consensus.transport import Address
 
 _log = logging.getLogger(__name__)
-_JOIN_S = 30.0
 
 
 def run_node(settings: NodeSettings, log_level: str = "info") -> int:
@@ -38,24 +32,23 @@ def run_node(settings: NodeSettings, log_level: str = "info") -> int:
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     try:
-        boot = next_boot(prepare_folder(settings))
+        folder = open_folder(settings)
+        boot = next_boot(folder.path)
         tune_process()
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            return runner.run(_serve(settings, boot))
+            return runner.run(_serve(settings, folder, boot))
     except (CannotStart, ValueError) as error:
         _log.error("%s", error)
         return 1
 
 
-async def _serve(settings: NodeSettings, boot: int) -> int:
+async def _serve(settings: NodeSettings, folder: NodeFolder, boot: int) -> int:
     loop = asyncio.get_running_loop()
     over = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, over.set)
-    node = Node(settings, boot)
+    node = Node(settings, folder, boot)
     await node.start()
-    if settings.cluster.join:
-        await _join(settings, node)
     kafka = KafkaListener(NodeBackend(node), _listener_settings(settings))
     http = HttpListener(NodeAdmin(node))
     work = loop.create_task(node.run())
@@ -73,6 +66,8 @@ async def _serve(settings: NodeSettings, boot: int) -> int:
         await http.close()
         failure = await _end(work)
         await node.close()
+    if isinstance(failure, BaseExceptionGroup) and (reasons := failure.subgroup(CannotStart)) is not None:
+        raise CannotStart("; ".join(map(str, _leaves(reasons))))
     if failure is not None:
         _log.error("the node has stopped because of this", exc_info=failure)
         return 1
@@ -101,36 +96,10 @@ async def _end(work: asyncio.Task[None]) -> BaseException | None:
     return None if work.cancelled() else work.exception()
 
 
-async def _join(settings: NodeSettings, node: Node) -> None:
-    """Ask a running cluster to be let in. Raises CannotStart."""
-    body = json.dumps({"cluster": settings.cluster.id, "node": node_info(settings).facts()}).encode()
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + _JOIN_S
-    trouble = ""
-    while loop.time() < deadline:
-        for endpoint in settings.cluster.join:
-            try:
-                said = await asyncio.to_thread(_post, f"http://{endpoint}/v1/nodes", body)
-            except urllib.error.HTTPError as error:
-                with error:
-                    trouble = error.read().decode(errors="replace")
-                if error.code < 500:
-                    raise CannotStart(f"{endpoint} does not let this node in: {trouble}") from error
-            except OSError as error:
-                trouble = f"{endpoint}: {error}"
-            else:
-                for one in said["nodes"]:
-                    node.meet(NodeId(one["id"]), Address(one["peer_host"], one["peer_port"]))
-                return
-        await asyncio.sleep(0.5)
-    raise CannotStart(f"no node of the cluster could be asked to let this one in: {trouble}")
-
-
-def _post(url: str, body: bytes) -> dict[str, Any]:
-    request = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")
-    with urllib.request.urlopen(request, timeout=10) as answer:
-        said: dict[str, Any] = json.load(answer)
-        return said
+def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    """The exceptions in a group, however deep."""
+    nested = (_leaves(one) if isinstance(one, BaseExceptionGroup) else [one] for one in group.exceptions)
+    return [one for several in nested for one in several]
 
 
 def _listener_settings(settings: NodeSettings) -> ListenerSettings:

@@ -15,7 +15,7 @@ from quorate.consensus.runtime.errors import (
     Superseded,
     Uncertain,
 )
-from quorate.consensus.runtime.group import GroupStatus, StateMachine, Watcher
+from quorate.consensus.runtime.group import FollowerStatus, GroupStatus, StateMachine, Watcher
 from quorate.consensus.runtime.loops import new_event_loop, tune_process
 from quorate.consensus.runtime.multiraft import MultiRaft, NodeConfig
 from quorate.consensus.runtime.proposals import Outcome, Proposed
@@ -24,6 +24,7 @@ from quorate.consensus.runtime.settings import RuntimeSettings
 __all__ = [
     "BadInput",
     "Busy",
+    "FollowerStatus",
     "GroupStatus",
     "MultiRaft",
     "NoRoom",

@@ -27,6 +27,7 @@ from quorate.consensus.core import (
     Term,
     node_of,
 )
+from quorate.consensus.core.progress import Pace
 from quorate.consensus.runtime.errors import OperationFailed
 from quorate.consensus.runtime.proposals import Proposals
 from quorate.consensus.storage.api import LogStore, StorageError
@@ -81,6 +82,17 @@ class GroupStatus:
     writes_pending: int
     disk_full: bool
     stop_reason: str | None
+
+
+class FollowerStatus(NamedTuple):
+    """A follower as its leader sees it."""
+
+    match: Offset
+    """Its log is durable and equal up to here."""
+    feeding: bool
+    """It is known where the logs agree, and it is sent what follows."""
+    silent_ms: int
+    """How long ago it was last heard of."""
 
 
 class Group:
@@ -176,6 +188,16 @@ class Group:
             disk_full=self.full,
             stop_reason=raft.stop_reason,
         )
+
+    def followers(self) -> dict[ReplicaId, FollowerStatus]:
+        """The other members, if this replica leads."""
+        if not self.leads:
+            return {}
+        now = self.raft.clock.now
+        return {
+            replica: FollowerStatus(one.match, one.pace is Pace.REPLICATE, now - one.last_heard())
+            for replica, one in self.raft.progress.items()
+        }
 
     def heir(self, nodes: Collection[NodeId]) -> ReplicaId | None:
         """The follower on one of these nodes that is best placed to lead: a voter, heard of lately, with the longest log."""

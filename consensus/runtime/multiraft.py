@@ -34,13 +34,14 @@ from quorate.consensus.runtime.applying import pack_state, unpack_state
 from quorate.consensus.runtime.counters import Counters
 from quorate.consensus.runtime.driver import Driver, OnStopped
 from quorate.consensus.runtime.errors import NoSuchGroup, OperationFailed, ReplicaStopped, translate
-from quorate.consensus.runtime.group import Group, GroupStatus, StateMachine, Watcher
+from quorate.consensus.runtime.group import FollowerStatus, Group, GroupStatus, StateMachine, Watcher
 from quorate.consensus.runtime.proposals import Done, OnLocal, Proposal, Proposed
 from quorate.consensus.runtime.settings import RuntimeSettings
 from quorate.consensus.runtime.stamping import Writable
 from quorate.consensus.storage.api import LogStore
 from quorate.consensus.storage.writer import WriterPool
 from quorate.consensus.transport import Address, Identity, Network, Security, TransportSettings
+from quorate.consensus.transport.network import Admit, OnRefused
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -68,6 +69,10 @@ class NodeConfig:
     """Called with a group and the reason when its replica here has stopped for good."""
     on_note: Callable[[NodeId, bytes], None] | None = None
     """Called with a node and what it told this one (see `tell`)."""
+    admit: Admit | None = None
+    """Asked before a node is taken in: see `Network`."""
+    on_refused: OnRefused | None = None
+    """Called when another node does not want this one."""
 
 
 class MultiRaft:
@@ -98,6 +103,8 @@ class MultiRaft:
             self._peer_changed,
             self.drained,
             config.on_note,
+            config.admit,
+            config.on_refused,
         )
         pool = WriterPool(loop.call_soon_threadsafe, settings.writer_threads)
         self._driver = Driver(node, network, pool, self._readers, settings, self._stopped)
@@ -139,9 +146,9 @@ class MultiRaft:
         """There is a node at this address."""
         self._running().network.set_peer(node, address)
 
-    def remove_peer(self, node: NodeId) -> None:
-        """Have nothing more to do with a node."""
-        self._running().network.remove_peer(node)
+    def remove_peer(self, node: NodeId, why: str = "") -> None:
+        """Have nothing more to do with a node, and tell it why, if that is said."""
+        self._running().network.remove_peer(node, why)
 
     def tell(self, node: NodeId, note: bytes) -> bool:
         """Send a node bytes that are not Raft's business; whether they were sent. Like any message they may be lost."""
@@ -308,6 +315,15 @@ class MultiRaft:
     def configuration(self, group: GroupId) -> Configuration:
         """The members of a group, as the replica here has them."""
         return self._group(group).raft.configuration
+
+    def settled(self, group: GroupId) -> bool:
+        """Whether the members of a group are decided: their configuration is committed, and no change is half done."""
+        raft = self._group(group).raft
+        return not raft.configuration.joint and raft.log.history.current_offset <= raft.log.commit
+
+    def followers(self, group: GroupId) -> dict[ReplicaId, FollowerStatus]:
+        """The other members of a group that is led here, as their leader sees them; nobody, if it is led elsewhere."""
+        return self._group(group).followers()
 
     def status(self, group: GroupId) -> GroupStatus:
         """How the replica of a group stands."""

@@ -5,7 +5,17 @@ Nothing here knows what a message means; the runtime steps what arrives and send
 
 from quorate.consensus.transport.errors import BadFrame, TransportError
 from quorate.consensus.transport.handshake import Identity, Refusal
-from quorate.consensus.transport.network import Address, Network, Security
+from quorate.consensus.transport.network import Address, Network, Problem, Security
 from quorate.consensus.transport.settings import TransportSettings
 
-__all__ = ["Address", "BadFrame", "Identity", "Network", "Refusal", "Security", "TransportError", "TransportSettings"]
+__all__ = [
+    "Address",
+    "BadFrame",
+    "Identity",
+    "Network",
+    "Problem",
+    "Refusal",
+    "Security",
+    "TransportError",
+    "TransportSettings",
+]

@@ -41,6 +41,9 @@ class Owner(Protocol):
     def noted(self, node: NodeId, note: bytes) -> None:
         """A note arrived."""
 
+    def turned_away(self, connection: Connection, refused: Refused) -> None:
+        """The other side does not want us, or no longer."""
+
     def drained(self) -> None:
         """Everything that arrived together on a connection was handed on."""
 
@@ -178,6 +181,9 @@ class Connection(asyncio.BufferedProtocol):
             return self._on_handshake(frame)
         if frame[frames.LENGTH.size] == frames.NOTE:
             return self._owner.noted(self.node, bytes(frame[frames.HEAD.size :]))
+        if frame[frames.LENGTH.size] == frames.REFUSAL:
+            # The dialer did not like our welcome, or has been told by now to have nothing to do with us.
+            return self._on_handshake(frame)
         if not owned and keeps_frame(frame):
             # It lies in a buffer that is about to be used again, among others: keep a copy of just its size.
             frame = memoryview(bytes(frame))
@@ -191,7 +197,8 @@ class Connection(asyncio.BufferedProtocol):
         kind, said = decode_handshake(frame)
         if isinstance(said, Refused):
             self.refused = said.text
-            return self.close()
+            self.close()
+            return self._owner.turned_away(self, said)
         if kind != (frames.WELCOME if self._greeting is not None else frames.HELLO):
             raise BadFrame("the wrong side of the handshake")
         self._owner.greeted(self, kind, said)

@@ -18,8 +18,10 @@ BEAT, BEAT_ANSWER = 24, 25
 NOTE = 26
 """Bytes that are not Raft's business: they follow the head."""
 
-GREETING_LAYOUT = Struct("<IB8sI16sQQQ")
-"""magic, protocol version, cluster, node, the node that is meant, boot."""
+GREETING_START = Struct("<IB8sI")
+"""magic, protocol version: the same in every version of the protocol."""
+GREETING_LAYOUT = Struct("<IB8sI16sQQQ16s")
+"""magic, protocol version, cluster, node, the node that is meant, boot, storage."""
 REFUSAL_LAYOUT = Struct("<IB8sH")
 """magic, reason; the text follows."""
 

@@ -17,10 +17,20 @@ from quorate.consensus.core.types import Buffer, NodeId
 from quorate.consensus.transport import frames
 from quorate.consensus.transport.connection import Connection
 from quorate.consensus.transport.encode import Encoder
-from quorate.consensus.transport.handshake import CLUSTER_BYTES, Greeting, Identity, Refusal, encode_greeting, judge
+from quorate.consensus.transport.handshake import (
+    CLUSTER_BYTES,
+    STORAGE_BYTES,
+    Greeting,
+    Identity,
+    Refusal,
+    Refused,
+    encode_greeting,
+    judge,
+)
 from quorate.consensus.transport.settings import TransportSettings
 
 _log = logging.getLogger(__name__)
+_LAST_WORDS_S = 1.0
 
 
 class Address(NamedTuple):
@@ -37,6 +47,12 @@ class Security(NamedTuple):
     client: ssl.SSLContext
 
 
+Problem = tuple[Refusal, str]
+"""Why a node is not taken in."""
+Admit = Callable[[Identity], Problem | None]
+OnRefused = Callable[[Refusal, str], None]
+
+
 class Network:
     """The connections of one node. Messages that cannot be sent now are dropped and counted: Raft sends them again."""
 
@@ -49,11 +65,19 @@ class Network:
         on_peer: Callable[[NodeId, bool], None] | None = None,
         on_drained: Callable[[], None] | None = None,
         on_note: Callable[[NodeId, bytes], None] | None = None,
+        admit: Admit | None = None,
+        on_refused: OnRefused | None = None,
     ) -> None:
         """`on_peer(node, up)` is called when a connection with a node is made or lost, `on_drained()` when everything that
-        arrived together on one connection was handed to `on_message`, `on_note(node, note)` for what others `tell`."""
+        arrived together on one connection was handed to `on_message`, `on_note(node, note)` for what others `tell`.
+
+        `admit(identity)` says why a node that speaks the right protocol must not be taken in, before anything else of it is
+        read; what it has to remember it must have remembered when it returns. `on_refused(reason, text)` is called
+        when another node does not want this one."""
         if len(identity.cluster) != CLUSTER_BYTES:
             raise ValueError(f"a cluster id has {CLUSTER_BYTES} bytes, not {len(identity.cluster)}")
+        if len(identity.storage) != STORAGE_BYTES:
+            raise ValueError(f"a storage id has {STORAGE_BYTES} bytes, not {len(identity.storage)}")
         self.identity = identity
         self.settings = settings if settings is not None else TransportSettings()
         self.heard = on_message
@@ -64,6 +88,8 @@ class Network:
         self.drained = on_drained if on_drained is not None else _nothing
         self.noted = on_note if on_note is not None else _not_noted
         self._on_peer = on_peer
+        self._admit = admit
+        self._on_refused = on_refused
         self._security = security
         self._encoder = Encoder()
         self._random = random.Random()
@@ -95,13 +121,21 @@ class Network:
         self._stop_dialing(node)
         self._dialers[node] = asyncio.create_task(self._dial(node), name=f"dial node {node}")
 
-    def remove_peer(self, node: NodeId) -> None:
-        """Have nothing more to do with a node."""
+    def remove_peer(self, node: NodeId, why: str = "") -> None:
+        """Have nothing more to do with a node, and tell it `why`, if that is said, so that it does not try again."""
         self._addresses.pop(node, None)
-        self._stop_dialing(node)
         connection = self._open.get(node)
-        if connection is not None:
-            connection.abort()
+        if connection is None or not why:
+            self._stop_dialing(node)
+            if connection is not None:
+                connection.abort()
+            return
+        connection.refuse(Refusal.BARRED, why)
+        dialer = self._dialers.pop(node, None)
+        if dialer is not None:
+            # Not at once: it would hang up before the reason has left.
+            connection.done.add_done_callback(lambda _: dialer.cancel())
+        asyncio.get_running_loop().call_later(_LAST_WORDS_S, connection.abort)
 
     @property
     def connected(self) -> frozenset[NodeId]:
@@ -219,7 +253,10 @@ class Network:
     def greeted(self, connection: Connection, kind: int, greeting: Greeting) -> None:
         """The other side said who it is: take it in, or refuse it and say why."""
         node, boot = greeting.identity.node, greeting.identity.boot
-        problem = judge(greeting, self.identity) or self._judge_peer(greeting.identity, dialed=kind == frames.WELCOME)
+        problem = judge(greeting, self.identity)
+        if problem is None and self._admit is not None:
+            problem = self._admit(greeting.identity)
+        problem = problem or self._judge_peer(greeting.identity, dialed=kind == frames.WELCOME)
         if problem is not None:
             _log.warning("refusing node %s at %s: %s", node, connection.remote, problem[1])
             connection.refuse(*problem)
@@ -234,7 +271,15 @@ class Network:
         if self._on_peer is not None:
             self._on_peer(node, True)
 
-    def _judge_peer(self, identity: Identity, *, dialed: bool) -> tuple[Refusal, str] | None:
+    def turned_away(self, connection: Connection, refused: Refused) -> None:
+        """The other side does not want us, or no longer."""
+        if connection.node:
+            # Whoever dials says it there.
+            _log.warning("node %s at %s refuses this node: %s", connection.node, connection.remote, refused.text)
+        if self._on_refused is not None and refused.reason in tuple(Refusal):
+            self._on_refused(Refusal(refused.reason), refused.text)
+
+    def _judge_peer(self, identity: Identity, *, dialed: bool) -> Problem | None:
         if identity.node not in self._addresses:
             return Refusal.UNKNOWN_NODE, f"node {identity.node} is not known here"
         if not dialed and identity.node > self.identity.node:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
@@ -62,7 +63,7 @@ def test_a_queue_gets_groups_that_are_never_used_again() -> None:
         (create(".."), "bad-name"),
         (create("x", ()), "bad-partitions"),
         (create("x", ((1, 1),)), "bad-placement"),
-        (create("x", ((9,),)), "unknown-node"),
+        (create("x", ((9,),)), "changed-meanwhile"),
         (create("x", settings={"retention.ms": "soon"}), "bad-setting"),
         (create("x", settings={"cleanup.policy": "compact"}), "bad-setting"),
         (create("x", settings={"colour": "red"}), "bad-setting"),
@@ -95,6 +96,97 @@ def test_a_removed_nodes_number_is_not_used_again() -> None:
         state.judge(c.RegisterNode(token="", node=info(4)))
 
 
+def test_a_node_that_joins_gets_an_incarnation_that_was_never_used() -> None:
+    state = cluster(3)
+    assert {node.incarnation for node in state.nodes.values()} == {1}
+    assert state.judge(c.RegisterNode(token="", node=info(4, incarnation=0, storage="a" * 32))) == 2
+    assert state.judge(c.RegisterNode(token="", node=info(5, incarnation=0, storage="b" * 32))) == 3
+    again = info(4, host="elsewhere", incarnation=0, storage="a" * 32)
+    assert state.judge(c.RegisterNode(token="", node=again)) == 2, "it was not told, and asks again"
+    assert state.judge(c.RegisterNode(token="", node=info(4, incarnation=2, storage="a" * 32))) == 2
+    state.judge(c.RemoveNode(token="", node=5))
+    assert state.judge(c.RegisterNode(token="", node=info(6, incarnation=0, storage="c" * 32))) == 4
+    assert [node.replica for node in state.nodes.values()] == [
+        replica_id(n, i) for n, i in ((1, 1), (2, 1), (3, 1), (4, 2), (6, 4))
+    ]
+
+
+def test_a_node_on_another_storage_is_refused() -> None:
+    state = cluster(1)
+    state.judge(c.RegisterNode(token="", node=info(1, storage="a" * 32)))
+    before = state.save()
+    for other in (info(1, storage="b" * 32), info(1, storage=""), info(1, storage="b" * 32, incarnation=0)):
+        with pytest.raises(Refused, match="Give it another number") as refused:
+            state.judge(c.RegisterNode(token="", node=other))
+        assert refused.value.code == "storage-changed"
+    with pytest.raises(Refused, match="incarnation 1 of its number"):
+        state.judge(c.RegisterNode(token="", node=info(1, storage="a" * 32, incarnation=2)))
+    assert state.save() == before
+
+
+def test_a_snapshot_of_the_first_format_is_read() -> None:
+    state = cluster(3)
+    state.judge(create())
+    said = json.loads(state.save())
+    said["format"] = 1
+    for node in said["nodes"]:
+        del node["storage"], node["incarnation"]
+    for queue in said["queues"]:
+        queue["partitions"] = [one[:4] for one in queue["partitions"]]
+    other = ClusterState()
+    other.load(Offset(7), json.dumps(said).encode())
+    assert other.save() == state.save()
+    with pytest.raises(ValueError, match="format 3"):
+        other.load(Offset(7), b'{"format":3}')
+
+
+def test_new_replicas_do_not_go_to_a_node_that_is_drained_and_old_ones_may_stay() -> None:
+    state = cluster()
+    state.judge(create())
+    state.judge(c.SetMembership(token="", node=3, membership="draining"))
+    for command in (
+        create("x", ((3,),)),
+        c.GrowQueue(token="", name="q", had=2, placement=((1, 2, 3),)),
+        c.BeginMove(token="", group=2, nodes=(1, 2, 9)),
+    ):
+        with pytest.raises(Refused) as refused:
+            state.judge(command)
+        assert refused.value.code == "changed-meanwhile"
+    state.judge(c.BeginMove(token="", group=1, nodes=(4, 2, 3)))
+    state.judge(c.EndMove(token="", group=1))
+    state.judge(c.BeginMove(token="", group=1, nodes=(4, 2, 1)))
+    state.judge(c.EndMove(token="", group=1))
+    with pytest.raises(Refused, match="is being drained"):
+        state.judge(c.BeginMove(token="", group=1, nodes=(4, 2, 3)))
+
+
+def test_a_cancelled_move_ends_either_way_and_no_other_is_cancelled_by_it() -> None:
+    state = cluster()
+    state.judge(create())
+    group = GroupId(1)
+    state.judge(c.BeginMove(token="", group=group, nodes=(4, 2, 3)))
+    target = state.queues["q"].partitions[0].target
+    assert target is not None
+    with pytest.raises(Refused, match="was not cancelled"):
+        state.judge(c.EndMove(token="", group=group, target=target, cancel=True))
+    cancel = c.CancelMove(token="", group=group, target=target)
+    state.judge(cancel)
+    state.judge(cancel)
+    assert state.queues["q"].partitions[0].cancelled
+    state.judge(c.EndMove(token="", group=group, target=target))
+    assert state.queues["q"].partitions[0].nodes == (4, 2, 3), "it was done before its leader heard of the cancelling"
+    state.judge(c.BeginMove(token="", group=group, nodes=(1, 2, 3)))
+    with pytest.raises(Refused, match="another move"):
+        state.judge(cancel)
+
+
+def test_the_last_node_stays() -> None:
+    state = cluster(1)
+    with pytest.raises(Refused) as refused:
+        state.judge(c.RemoveNode(token="", node=1))
+    assert refused.value.code == "last-node"
+
+
 def test_a_node_that_registers_again_stays_drained() -> None:
     state = cluster()
     state.judge(c.SetMembership(token="", node=4, membership="draining"))
@@ -115,8 +207,10 @@ def test_a_move_gives_new_replicas_new_ids() -> None:
     back = state.queues["q"].partitions[0].target
     assert back is not None
     assert incarnation_of(back[0]) == 3, "node 1 comes back under an id that it never had"
+    state.judge(c.CancelMove(token="", group=1, target=back))
     state.judge(c.EndMove(token="", group=1, cancel=True))
     assert state.queues["q"].partitions[0].nodes == (4, 2, 3)
+    assert not state.queues["q"].partitions[0].cancelled
 
 
 def test_producer_ids_are_given_out_once() -> None:
@@ -138,12 +232,29 @@ def test_a_command_survives_its_encoding() -> None:
             c.decode(nonsense)
 
 
-def random_command(draw: random.Random) -> c.Command:
+def random_end(draw: random.Random, state: ClusterState) -> c.Command:
+    """The end or the cancelling of a move, of one that is under way if there is one."""
+    moving = [one for queue in state.queues.values() for one in queue.partitions if one.target is not None]
+    target: tuple[int, ...] = (replica_id(1),)
+    group = draw.randint(1, 20)
+    if moving and draw.random() < 0.9:
+        group, target = (one := draw.choice(moving)).group, one.target or ()
+    if draw.random() < 0.4:
+        return c.CancelMove(token="", group=group, target=target)
+    return c.EndMove(token="", group=group, target=draw.choice([None, target]), cancel=draw.random() < 0.5)
+
+
+def random_node(draw: random.Random) -> NodeInfo:
+    storage, incarnation = draw.choice(["", "0" * 32, "1" * 32]), draw.choice([0, 0, 1, 2])
+    return info(draw.randint(1, 7), storage=storage, incarnation=incarnation)
+
+
+def random_command(draw: random.Random, state: ClusterState) -> c.Command:
     nodes = tuple(draw.sample(range(1, 6), draw.randint(1, 3)))
     name = draw.choice("abc")
     return draw.choice(
         [
-            c.RegisterNode(token="", node=info(draw.randint(1, 5))),
+            c.RegisterNode(token="", node=random_node(draw)),
             c.SetMembership(token="", node=draw.randint(1, 5), membership=draw.choice(["joined", "draining"])),
             c.RemoveNode(token="", node=draw.randint(1, 5)),
             create(name, (nodes,)),
@@ -151,18 +262,19 @@ def random_command(draw: random.Random) -> c.Command:
             c.GrowQueue(token="", name=name, had=draw.randint(1, 3), placement=(nodes,)),
             c.SetSettings(token="", name=name, settings={"retention.ms": draw.choice(["1", None, "x"])}),
             c.BeginMove(token="", group=draw.randint(1, 20), nodes=nodes),
-            c.EndMove(token="", group=draw.randint(1, 20), cancel=draw.random() < 0.3),
+            random_end(draw, state),
             c.TakeProducerIds(token="", count=draw.randint(0, 5)),
         ]
     )
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_replayed_state_equals_live_state(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(30))
+def test_replayed_state_equals_live_state_and_its_invariants_hold(seed: int) -> None:
     draw = random.Random(seed)
     live, other = ClusterState(), ClusterState()
+    seen: dict[GroupId, int] = {}
     for offset in range(300):
-        data = c.to_batch(random_command(draw), offset)
+        data = c.to_batch(random_command(draw, live), offset)
         batch = Batch(Offset(offset), Offset(offset), Term(1), BatchKind.DATA, data)
         live.apply([batch])
         if draw.random() < 0.05:
@@ -171,4 +283,8 @@ def test_replayed_state_equals_live_state(seed: int) -> None:
             other = restarted
         other.apply([batch])
         assert other.save() == live.save()
+        live.check_invariants()
+        for group, used in live.incarnations.items():
+            assert used >= seen.get(group, 0), "an incarnation is not used again"
+        seen = dict(live.incarnations)
     assert live.version > 20

@@ -1,0 +1,151 @@
+"""A node's folder: whose it is, the storage id that it was made with, and which storage each other node was met with.
+
+A node that has lost its disk has forgotten its votes. It is told from the one that it was by its storage id, drawn when the
+folder was made: the others remember it, durably, before they take a word of it in.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+from pathlib import Path
+from typing import NamedTuple
+
+from quorate.broker.cluster.state import lost_disk
+from quorate.broker.node.settings import NodeSettings
+from quorate.consensus.core import NodeId
+from quorate.consensus.storage.folder import sync_folder
+from quorate.consensus.transport import Address
+from quorate.consensus.transport.handshake import STORAGE_BYTES
+
+_log = logging.getLogger(__name__)
+_FORMAT = 1
+
+
+class CannotStart(RuntimeError):
+    """The node cannot run. The text says what to do about it."""
+
+
+class Peer(NamedTuple):
+    """Another node as it was met last."""
+
+    storage: str
+    """In hex; empty while it was never met."""
+    address: Address
+
+
+class NodeFolder:
+    """The folder of one node. Use `open_folder`."""
+
+    def __init__(self, path: Path, storage: str, peers: dict[NodeId, Peer]) -> None:
+        self.path = path
+        self.storage = storage
+        self.peers = peers
+        """The other nodes, as a node needs them before it has read any metadata."""
+        self._saved = True
+
+    def admit(self, node: NodeId, storage: str, address: Address) -> str | None:
+        """Why a node on this storage must not be taken in, or None: then it is remembered. Raises OSError."""
+        known = self.peers.get(node)
+        if known is not None and known.storage:
+            return None if known.storage == storage else lost_disk(node)
+        self.peers[node] = Peer(storage, address)
+        try:
+            self._save()
+        except OSError:
+            # What is not on disk is not remembered.
+            self.peers[node] = Peer("", address)
+            raise
+        return None
+
+    def learn(self, node: NodeId, storage: str, address: Address) -> None:
+        """The metadata says so, which counts more than what was seen here."""
+        known = self.peers.get(node)
+        peer = Peer(storage or (known.storage if known is not None else ""), address)
+        if peer != known or not self._saved:
+            self.peers[node] = peer
+            self._try_to_save()
+
+    def forget(self, node: NodeId) -> None:
+        """The node was removed."""
+        if self.peers.pop(node, None) is not None:
+            self._try_to_save()
+
+    def _try_to_save(self) -> None:
+        self._saved = False
+        try:
+            self._save()
+        except OSError as error:
+            _log.warning("the other nodes' addresses are not saved now: %s", error)
+
+    def _save(self) -> None:
+        said = {str(node): [peer.storage, *peer.address] for node, peer in sorted(self.peers.items())}
+        write_durably(self.path / "peers", json.dumps({"format": _FORMAT, "peers": said}))
+        self._saved = True
+
+
+def write_durably(path: Path, text: str) -> None:
+    """Replace a small file as a whole; when this returns it is on disk."""
+    fresh = path.with_name(f"{path.name}.new")
+    with fresh.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+    sync_folder(path.parent)
+
+
+def open_folder(settings: NodeSettings) -> NodeFolder:
+    """The node's folder, which must belong to this node of this cluster; a new one is made. Raises CannotStart."""
+    path = settings.node.dir
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        return NodeFolder(path, _storage(path, settings.cluster.id, settings.node.id), _read_peers(path / "peers"))
+    except OSError as error:
+        raise CannotStart(f"cannot use {path}: {error.strerror}") from error
+
+
+def _storage(path: Path, cluster: str, node: int) -> str:
+    """The folder's storage id, drawn if it has none."""
+    mark = path / "identity"
+    if mark.exists():
+        owner, number, *more = mark.read_text().split("\n")
+        if (owner, number) != (cluster, str(node)):
+            raise CannotStart(f"{path} belongs to node {number} of cluster {owner!r}, not to node {node} of {cluster!r}")
+        storage = more[0] if more else ""
+        if storage and not _is_storage(storage):
+            raise CannotStart(f"{mark} is damaged: {storage[:40]!r} is no storage id")
+        if storage:
+            return storage
+    elif any(path.glob("logs/g0-*")):
+        raise CannotStart(f"{path} holds logs but no `identity`: whose they are cannot be told, so they are not used")
+    storage = secrets.token_hex(STORAGE_BYTES)
+    write_durably(mark, f"{cluster}\n{node}\n{storage}\n")
+    return storage
+
+
+def _is_storage(text: str) -> bool:
+    try:
+        return len(bytes.fromhex(text)) == STORAGE_BYTES
+    except ValueError:
+        return False
+
+
+def _read_peers(path: Path) -> dict[NodeId, Peer]:
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        return {}
+    try:
+        said = json.loads(text)
+        if said["format"] != _FORMAT:
+            raise ValueError(f"format {said['format']} is not known")
+        return {
+            NodeId(int(node)): Peer(str(storage), Address(str(host), int(port)))
+            for node, (storage, host, port) in said["peers"].items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        # Without it a node that has lost its disk would be believed.
+        raise CannotStart(f"{path} is damaged: {error!r}") from error
