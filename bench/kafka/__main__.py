@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -66,6 +68,7 @@ def main(
     folder: Path | None,
     json_path: str | None,
 ) -> None:
+    signal.signal(signal.SIGTERM, _end)
     plan = QUICK if quick else FULL
     if seconds is not None:
         plan = replace(plan, seconds=seconds, latency_seconds=seconds)
@@ -84,6 +87,11 @@ def main(
     Console(width=None if console.is_terminal else 140).print(as_tables(figures))
     if json_path is not None:
         Path(json_path).write_text(as_json(figures) + "\n")
+
+
+def _end(*_: object) -> None:
+    """As Ctrl-C: the servers that we started are stopped."""
+    raise KeyboardInterrupt
 
 
 def _visits(figures: Figures, systems: tuple[str, ...], parts: tuple[str, ...], plan: Plan, scratch: Path, say: Say) -> None:
@@ -138,7 +146,8 @@ def _progress() -> Iterator[Say]:
     """What is running, on standard error: a moving line on a terminal, plain lines elsewhere."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield lambda what: click.echo(what, err=True)
+        began = time.monotonic()
+        yield lambda what: click.echo(f"{time.monotonic() - began:5.0f} s  {what}", err=True)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bar:

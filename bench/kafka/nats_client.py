@@ -1,7 +1,7 @@
 """One load by nats-py in a process of its own: `python -m bench.kafka.nats_client SPEC`.
 
-The jobs are those of `bench.kafka.client`. Acknowledgements come to one subscription of ours and are matched by a number in their subject: nats-py's own
-`publish_async` costs several times as much per message, and would measure itself.
+The jobs are those of `bench.kafka.client`. Acknowledgements come to one subscription of ours and are matched by a number in
+their subject: nats-py's own `publish_async` does much more work per message, and the cores are shared.
 """
 
 from __future__ import annotations

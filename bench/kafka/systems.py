@@ -65,9 +65,9 @@ class KafkaSystem:
     """Quorate or Kafka: both are asked by the same client library."""
 
     def __init__(self, peer: Peer) -> None:
-        self.peer = peer
+        self.peer: Peer = peer
         self.client = "bench.kafka.client"
-        self.loads = (DEFAULTS, BATCHED)
+        self.loads: tuple[Load, ...] = (DEFAULTS, BATCHED)
 
     def create(self, topic: str, partitions: int = 1) -> None:
         from confluent_kafka.admin import NewTopic
@@ -127,9 +127,9 @@ class NatsSystem:
     """A topic is a stream of one subject; streams are not partitioned."""
 
     def __init__(self, peer: Peer) -> None:
-        self.peer = peer
+        self.peer: Peer = peer
         self.client = "bench.kafka.nats_client"
-        self.loads = (WINDOW,)
+        self.loads: tuple[Load, ...] = (WINDOW,)
 
     def create(self, topic: str, partitions: int = 1) -> None:
         from nats.errors import Error
