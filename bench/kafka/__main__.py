@@ -117,7 +117,7 @@ def _visit(
     with_kills: bool,
 ) -> None:
     try:
-        with running(name, scratch, say) as system:
+        with running(name, scratch, plan, say) as system:
             if "throughput" in parts:
                 figures.throughput += throughput(system, number, plan, say)
             if "latency" in parts:

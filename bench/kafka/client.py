@@ -139,7 +139,7 @@ def paced(spec: Spec) -> dict[str, Any]:
     """A steady rate: until acknowledged, and until in the consumer's hands; both here, so that one clock measures."""
     consumer = _consumer(spec)
     consumer.assign([TopicPartition(spec.topic, 0, OFFSET_END)])
-    producer = _producer(spec, **{"linger.ms": 0})
+    producer = _producer(spec)
     waits: list[float] = []
     begin = [float("inf")]
     way = _Way()

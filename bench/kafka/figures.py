@@ -9,7 +9,7 @@ from statistics import median
 
 from bench.kafka.growth import Growth
 from bench.kafka.job import percentile
-from bench.kafka.readings import Gap, Latency, Throughput
+from bench.kafka.readings import WHAT, Gap, Latency, Throughput
 from bench.machine import Machine
 
 AIM_KAFKA = 1.0
@@ -66,7 +66,7 @@ def aims(figures: Figures) -> list[Aim]:
     return [
         *_against_kafka(figures),
         _against_nats(figures),
-        *(_p99(figures, what) for what in ("single", "acknowledged", "end to end")),
+        *(_p99(figures, what) for what in WHAT),
         _failover(figures),
     ]
 
@@ -98,8 +98,7 @@ def _ratio(text: str, ours: float | None, theirs: float | None, least: float) ->
 
 
 def _p99(figures: Figures, what: str) -> Aim:
-    loads = {"single": "one at a time", "acknowledged": "acknowledged at 1,000/s", "end to end": "end to end at 1,000/s"}
-    text = f"p99 {loads[what]}: no worse than NATS with sync always"
+    text = f"p99, {WHAT[what]}: no worse than NATS with sync always"
     ours, theirs = figures.p99_ms("quorate", what), figures.p99_ms("nats", what)
     if ours is None or theirs is None:
         return Aim(text=text, seen="", met=None)

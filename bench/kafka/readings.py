@@ -17,7 +17,13 @@ from bench.kafka.run import ClientFailed, client, hear, run_job, tell
 from bench.kafka.systems import TITLES, Load, System, make
 
 PACED_RATE = 1_000
-_WARM_S = 2.0
+WHAT = {
+    "single": "one at a time, acknowledged",
+    "acknowledged": "1,000/s, acknowledged",
+    "end to end": "1,000/s, produce to consumer",
+    "acknowledged, linger 0": "1,000/s, linger 0, acknowledged",
+    "end to end, linger 0": "1,000/s, linger 0, produce to consumer",
+}
 
 Say = Callable[[str], None]
 
@@ -31,22 +37,25 @@ class Plan:
     seconds: float
     """Of one throughput reading."""
     latency_seconds: float
+    warm_seconds: float
     kills: dict[str, int]
     """Per system: after the leader of Kafka dies, others wait for it for nine seconds, so it is killed less often."""
 
 
 QUICK = Plan(
     rounds=1,
-    sizes=(100, 1_024),
+    sizes=(100,),
     seconds=1.5,
     latency_seconds=1.5,
-    kills={"quorate": 3, "kafka": 1, "kafka-fsync": 0, "nats": 2},
+    warm_seconds=2.0,
+    kills={"quorate": 3, "kafka": 1, "kafka-fsync": 0, "nats": 1},
 )
 FULL = Plan(
     rounds=2,
     sizes=(100, 1_024),
     seconds=4.0,
     latency_seconds=3.0,
+    warm_seconds=5.0,
     kills={"quorate": 8, "kafka": 3, "kafka-fsync": 0, "nats": 5},
 )
 
@@ -74,7 +83,7 @@ class Throughput:
 
 @dataclass(frozen=True, kw_only=True)
 class Latency:
-    """One latency reading; `what` is "single", "acknowledged" or "end to end"."""
+    """One latency reading; `what` is one of WHAT."""
 
     system: str
     round: int
@@ -93,7 +102,7 @@ class Gap:
 
 
 @contextmanager
-def running(name: str, folder: Path, say: Say) -> Iterator[System]:
+def running(name: str, folder: Path, plan: Plan, say: Say) -> Iterator[System]:
     """A system, started and warm; stopped and its folder removed afterwards. Raises NotHere."""
     home = folder / name
     system = make(name, home)
@@ -103,8 +112,7 @@ def running(name: str, folder: Path, say: Say) -> Iterator[System]:
         system.create("warm")
         say(f"{TITLES[name]}: warming up")
         # Java compiles what it runs often: what is measured should be compiled already. The others get the same.
-        run_job(system, Spec(do="produce", bootstrap=system.peer.bootstrap, topic="warm", seconds=_WARM_S))
-        run_job(system, _paced(system, _WARM_S))
+        run_job(system, Spec(do="produce", bootstrap=system.peer.bootstrap, topic="warm", seconds=plan.warm_seconds))
         yield system
     finally:
         system.peer.stop()
@@ -115,7 +123,8 @@ def throughput(system: System, number: int, plan: Plan, say: Say) -> list[Throug
     """Each message size with each load that the system's client has."""
     readings = []
     for size in plan.sizes:
-        for load in system.loads:
+        # Every second round backwards: what comes later finds a warmer system.
+        for load in system.loads[:: -1 if number % 2 else 1]:
             say(f"{TITLES[system.peer.name]}: {size} B, {load.name}")
             topic = f"t{size}x{system.loads.index(load)}"
             system.create(topic)
@@ -158,18 +167,32 @@ def latency(system: System, number: int, plan: Plan, say: Say) -> list[Latency]:
     alone = run_job(system, single)
     say(f"{TITLES[name]}: {PACED_RATE:,} messages a second")
     steady = run_job(system, _paced(system, plan.latency_seconds))
-    if steady["failed"]:
-        raise ClientFailed(f"{name}: {steady['failed']} of the steady messages were not acknowledged or did not arrive")
+    eager = run_job(system, _paced(system, plan.latency_seconds, {"linger.ms": 0}))
+    if failed := steady["failed"] + eager["failed"]:
+        raise ClientFailed(f"{name}: {failed} of the steady messages were not acknowledged or did not arrive")
 
     def reading(what: str, said: dict[str, Any], prefix: str = "") -> Latency:
         p50, p99 = said[f"{prefix}p50_ms"], said[f"{prefix}p99_ms"]
         return Latency(system=name, round=number, what=what, messages=said["messages"], p50_ms=p50, p99_ms=p99)
 
-    return [reading("single", alone), reading("acknowledged", steady, "ack_"), reading("end to end", steady)]
+    return [
+        reading("single", alone),
+        reading("acknowledged", steady, "ack_"),
+        reading("end to end", steady),
+        reading("acknowledged, linger 0", eager, "ack_"),
+        reading("end to end, linger 0", eager),
+    ]
 
 
-def _paced(system: System, seconds: float) -> Spec:
-    return Spec(do="paced", bootstrap=system.peer.bootstrap, topic="warm", seconds=seconds, rate=PACED_RATE)
+def _paced(system: System, seconds: float, settings: dict[str, Any] | None = None) -> Spec:
+    return Spec(
+        do="paced",
+        bootstrap=system.peer.bootstrap,
+        topic="warm",
+        seconds=seconds,
+        rate=PACED_RATE,
+        settings=settings or {},
+    )
 
 
 def failover(system: System, kills: int, say: Say, seed: int = 1) -> list[Gap]:

@@ -70,7 +70,7 @@ class KafkaSystem:
         self.loads: tuple[Load, ...] = (DEFAULTS, BATCHED)
 
     def create(self, topic: str, partitions: int = 1) -> None:
-        from confluent_kafka.admin import NewTopic
+        from confluent_kafka.cimpl import NewTopic
 
         # Kept until the result is there: it would take the request with it.
         admin = self._admin()

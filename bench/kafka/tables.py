@@ -12,14 +12,8 @@ from rich.text import Text
 from bench.kafka.figures import Figures, aims
 from bench.kafka.growth import RATE
 from bench.kafka.job import percentile
-from bench.kafka.readings import Throughput
+from bench.kafka.readings import WHAT, Throughput
 from bench.kafka.systems import SYSTEMS, TITLES
-
-_WHAT = {
-    "single": "one at a time, acknowledged",
-    "acknowledged": "1,000/s, acknowledged",
-    "end to end": "1,000/s, produce to consumer",
-}
 
 
 def as_tables(figures: Figures) -> RenderableType:
@@ -80,7 +74,7 @@ def _latency(figures: Figures) -> Table:
     table = _table(
         "How long one 100 B message takes (medians of the rounds)", ("what", "system", "p50 ms", "p99 ms"), left=2
     )
-    for what, title in _WHAT.items():
+    for what, title in WHAT.items():
         for name in SYSTEMS:
             rounds = [one for one in figures.latency if (one.what, one.system) == (what, name)]
             if rounds:
