@@ -68,7 +68,6 @@ def main(
     folder: Path | None,
     json_path: str | None,
 ) -> None:
-    signal.signal(signal.SIGTERM, _end)
     plan = QUICK if quick else FULL
     if seconds is not None:
         plan = replace(plan, seconds=seconds, latency_seconds=seconds)
@@ -156,4 +155,5 @@ def _progress() -> Iterator[Say]:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _end)
     main()

@@ -64,7 +64,7 @@ def produce(spec: Spec) -> dict[str, Any]:
     while (elapsed := time.perf_counter() - began) < spec.seconds:
         producer = producers[turn % len(producers)]
         if spec.rate and sent >= elapsed * spec.rate:
-            producer.poll(min(0.001, sent / spec.rate - elapsed))
+            _rest(producer, sent / spec.rate - elapsed)
             continue
         while len(producer) > _QUEUED - chunk:
             producer.poll(0.01)
@@ -91,6 +91,12 @@ def _chunks(spec: Spec, chunk: int, way: _Way) -> list[list[dict[str, Any]]]:
             number += 1
         chunks.append(messages)
     return chunks
+
+
+def _rest(producer: Producer, seconds: float) -> None:
+    """Until the next message is due, serving delivery reports. `poll` counts in whole ms: with less it would spin."""
+    producer.poll(0)
+    time.sleep(min(0.001, max(0.0, seconds)))
 
 
 def consume(spec: Spec) -> dict[str, Any]:
@@ -171,7 +177,7 @@ def paced(spec: Spec) -> dict[str, Any]:
             _stamped(producer, spec, way)
             sent += 1
         else:
-            producer.poll(0.0005)
+            _rest(producer, sent / spec.rate - elapsed)
     left = producer.flush(PATIENCE_S)
     while len(waits) < sent and time.perf_counter() < began + spec.seconds + _SILENCE_S:
         time.sleep(0.01)

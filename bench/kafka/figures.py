@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import asdict, dataclass, field
 from statistics import median
+from typing import Any
 
 from bench.kafka.growth import Growth
 from bench.kafka.job import percentile
@@ -120,4 +121,13 @@ def _failover(figures: Figures) -> Aim:
 def as_json(figures: Figures) -> str:
     """Every reading, and the aims."""
     said = [{**asdict(aim), "verdict": aim.verdict} for aim in aims(figures)]
-    return json.dumps({**asdict(figures), "aims": said}, indent=2)
+    return json.dumps(_plain({**asdict(figures), "aims": said}), indent=2)
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN: what was not seen is null."""
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and math.isnan(value) else value
