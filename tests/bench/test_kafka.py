@@ -175,7 +175,7 @@ def test_the_command_measures_quorate(tmp_path: Path) -> None:
         assert reading["consumed_per_s"] > 0
         assert reading["cpu_per_million"] > 0
         assert reading["missing"] == 0
-    assert {reading["what"] for reading in figures["latency"]} == set(WHAT)
+    assert [reading["what"] for reading in figures["latency"]] == list(WHAT)[:3]
     assert all(0 < reading["p50_ms"] <= reading["p99_ms"] for reading in figures["latency"])
     assert "Aims" in done.output
     assert [left.name for left in tmp_path.iterdir()] == ["figures.json"]
