@@ -1,7 +1,7 @@
 # Every target does its own set-up: on a fresh machine `make test` is enough.
 #
 #   PYTHON=python3.12   which interpreter .venv is made with (after `make clean`, if there is one already)
-#   ARGS="..."          handed on to quorate up, pytest, the benchmark of appends or the simulator
+#   ARGS="..."          handed on to quorate up, pytest, the simulator, or the benchmarks of appends and of Kafka clients
 #   SEEDS=n SEED0=k     how many simulator runs, and the first seed
 
 PYTHON ?= python3
@@ -12,6 +12,7 @@ SEED0  ?= 0
 VENV  := .venv
 BIN   := $(VENV)/bin
 READY := $(VENV)/.ready
+BENCH_READY := $(VENV)/.bench-ready
 
 .DEFAULT_GOAL := help
 .PHONY: help venv run test check bench sim fmt clean
@@ -56,11 +57,20 @@ check: venv ## Set up, then lint, formatting, types and import contracts
 	@$(BIN)/mypy --strict
 	@$(BIN)/lint-imports --no-logo
 
-bench: venv ## Set up, then measure the core alone, and appends through three node processes
+bench: $(BENCH_READY) ## Set up, then measure the core, appends, and Kafka clients beside Kafka and NATS (ARGS="--quick")
 	@echo "==> bench: the consensus core, in memory, in one process"
 	@$(BIN)/python -m bench.core
 	@echo "==> bench: appends through three node processes with fsync, failover, idle groups"
 	@$(BIN)/python -m bench.replicated_append $(ARGS)
+	@echo "==> bench: Kafka clients on Quorate, and the same load on Apache Kafka and NATS JetStream"
+	@$(BIN)/python -m bench.kafka $(ARGS)
+
+# Apart from .venv's own set-up: only this target needs them. Without them the comparison leaves NATS out and says so.
+$(BENCH_READY): $(READY)
+	@echo "==> bench: fetching what Quorate is compared with (NATS; Kafka follows by Maven, if java and mvn are here)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]' || \
+	  echo "warning: pip could not install the extra 'bench' (its reason is above); NATS is left out." >&2
+	@touch $@
 
 sim: venv ## Set up, then run the simulator (SEEDS=300 SEED0=0)
 	@echo "==> sim: $(SEEDS) seeded runs of the simulator, from seed $(SEED0)"

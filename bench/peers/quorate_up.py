@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,10 @@ class QuorateUp:
         self._nodes = {node["id"]: node for node in ready["nodes"]}
         self._pids = {node: said["pid"] for node, said in self._nodes.items()}
         return self.bootstrap
+
+    def all_ready(self) -> bool:
+        """Whether every node says that it serves."""
+        return all(_says_ready(f"{said['http']}/readyz") for said in self._nodes.values())
 
     def kill(self, node: int) -> None:
         kill_pid(self._pids[node])
@@ -113,3 +118,11 @@ class QuorateUp:
 
     def _restart_log(self, node: int) -> Path:
         return self._folder / f"restarted-{node}.log"
+
+
+def _says_ready(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address, timeout=2) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
