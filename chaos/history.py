@@ -125,7 +125,7 @@ class History:
     def _apply(self, event: dict[str, Any]) -> None:
         kind, time_ns = event.pop("kind"), int(event.pop("time"))
         if kind == "note":
-            self.notes.append(Note(time_ns=time_ns, what=event.pop("what"), facts=event))
+            self.notes.append(Note(time_ns=time_ns, what=event["what"], facts=event["facts"]))
             return
         number = event.pop("op")
         if "records" in event:
@@ -236,7 +236,8 @@ class Recorder:
     def note(self, what: str, time_ns: int | None = None, **facts: Any) -> None:
         """Something beside the operations."""
         with self._lock:
-            self._put({"kind": "note", "time": self._clock() if time_ns is None else time_ns, "what": what, **facts})
+            now = self._clock() if time_ns is None else time_ns
+            self._put({"kind": "note", "time": now, "what": what, "facts": facts})
 
     def snapshot(self) -> History:
         """The history so far."""

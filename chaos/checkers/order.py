@@ -34,7 +34,7 @@ def _compare(place: Place, produced: list[tuple[int, Operation]]) -> list[Anomal
                 _, highest, holder, value = acknowledged[at]
             at += 1
         if offset < highest:
-            text = f"{operation.value} is at {place} offset {offset}, and {value}, acknowledged before it was sent, at {highest}"
+            text = f"{operation.value} at {place} offset {offset} was sent after {value} at {highest} was acknowledged"
             anomalies.append(Anomaly(text, (holder, operation.number)))
     return anomalies
 

@@ -31,8 +31,8 @@ def _reason(history: History, log: dict[int, Record] | None, offset: int, value:
         return "nobody wrote it"
     if written.outcome == "fail":
         return f"its producer was told that it is not there ({written.error})"
-    if log is None or offset < min(log, default=0):
-        return None  # not read again, or older than what is kept
+    if log is None:
+        return None  # nobody has read this partition again
     there = log.get(offset)
     if there is None:
         return "in the end nothing is there"
