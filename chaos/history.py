@@ -175,6 +175,11 @@ class History:
         return {operation.value: operation for operation in self.of(Action.PRODUCE)}
 
     @cached_property
+    def acknowledged(self) -> list[Operation]:
+        """Every produce operation that was acknowledged with its offset. Some are acknowledged without one."""
+        return [one for one in self.of(Action.PRODUCE) if one.outcome == "ok" and one.offset != UNKNOWN]
+
+    @cached_property
     def reads(self) -> list[Operation]:
         """Every read that returned something, during the run and in the end."""
         return [one for one in self.of(Action.READ, Action.FINAL) if one.outcome == "ok" and one.records]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 
 from quorate.chaos.checkers.api import Anomaly, Checker, Found
-from quorate.chaos.history import Action, History
+from quorate.chaos.history import History
 
 
 def check(history: History) -> Found:
     once = {value: operation for value, operation in history.produced.items() if operation.once}
     seen: dict[str, dict[tuple[object, int], int]] = defaultdict(dict)
-    for operation in history.of(Action.PRODUCE):
-        if operation.outcome == "ok" and operation.once:
+    for operation in history.acknowledged:
+        if operation.once:
             seen[operation.value].setdefault((operation.place, operation.offset), operation.number)
     for read in history.reads:
         for record in read.records:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quorate.chaos.checkers.api import Anomaly, Checker, Found
-from quorate.chaos.history import Action, History
+from quorate.chaos.history import UNKNOWN, Action, History
 
 
 def check(history: History) -> Found:
@@ -15,9 +15,11 @@ def check(history: History) -> Found:
             continue
         looked_at += 1
         there = log.get(operation.offset)
+        elsewhere = offsets.get((operation.place, operation.value))
         if there is not None and there.value == operation.value:
             continue
-        elsewhere = offsets.get((operation.place, operation.value))
+        if operation.offset == UNKNOWN and elsewhere is not None:
+            continue  # its producer was not told where it is
         fate = "is nowhere" if elsewhere is None else f"was moved to {elsewhere}"
         anomalies.append(
             Anomaly(

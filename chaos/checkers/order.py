@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from quorate.chaos.checkers.api import Anomaly, Checker, Found
-from quorate.chaos.history import Action, History, Operation, Place
+from quorate.chaos.history import UNKNOWN, Action, History, Operation, Place
 
 
 def check(history: History) -> Found:
@@ -13,7 +13,7 @@ def check(history: History) -> Found:
     offsets = {record.value: record.offset for log in history.final.values() for record in log.values()}
     for operation in history.of(Action.PRODUCE):
         # One that was not acknowledged counts too, if it is there: it was sent after everything acknowledged before.
-        offset = operation.offset if operation.outcome == "ok" else offsets.get(operation.value)
+        offset = operation.offset if operation.offset != UNKNOWN else offsets.get(operation.value)
         if offset is not None:
             placed[operation.place].append((offset, operation))
     anomalies = []

@@ -30,9 +30,8 @@ def check(history: History) -> Found:
 
 def _committed(history: History) -> dict[Place, list[int]]:
     found: dict[Place, set[int]] = defaultdict(set)
-    for operation in history.of(Action.PRODUCE):
-        if operation.outcome == "ok":
-            found[operation.place].add(operation.offset)
+    for operation in history.acknowledged:
+        found[operation.place].add(operation.offset)
     for place, log in history.final.items():
         found[place].update(log)
     return {place: sorted(offsets) for place, offsets in found.items()}

@@ -18,9 +18,8 @@ ALLOWED_S = 10.0
 
 def check(history: History) -> Found:
     acknowledged: dict[Place, list[Operation]] = defaultdict(list)
-    for operation in history.of(Action.PRODUCE):
-        if operation.outcome == "ok":
-            acknowledged[operation.place].append(operation)
+    for operation in history.acknowledged:
+        acknowledged[operation.place].append(operation)
     ends: dict[Place, list[int]] = {}
     highest: dict[Place, list[Operation]] = {}
     for place, found in acknowledged.items():

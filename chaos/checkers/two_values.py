@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from quorate.chaos.checkers.api import Anomaly, Checker, Found
-from quorate.chaos.history import Action, History, Place
+from quorate.chaos.history import History, Place
 
 
 def check(history: History) -> Found:
     holds: dict[tuple[Place, int], dict[str, int]] = {}
-    for operation in history.of(Action.PRODUCE):
-        if operation.outcome == "ok":
-            holds.setdefault((operation.place, operation.offset), {}).setdefault(operation.value, operation.number)
+    for operation in history.acknowledged:
+        holds.setdefault((operation.place, operation.offset), {}).setdefault(operation.value, operation.number)
     for read in history.reads:
         place = read.place
         for record in read.records:
