@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -210,6 +211,8 @@ class Recorder:
         self._clock = clock
         self._lock = threading.Lock()
         self._file = path.open("w") if path is not None else None
+        self.counts: Counter[tuple[Action, str]] = Counter()
+        """How many operations of each kind had which outcome so far."""
 
     def __enter__(self) -> Self:
         return self
@@ -259,6 +262,7 @@ class Recorder:
     def _complete(self, kind: str, number: int, what: dict[str, Any]) -> None:
         with self._lock:
             self._put({"kind": kind, "op": number, "time": self._clock(), **what})
+            self.counts[self._history.operations[number].action, kind] += 1
 
     def _put(self, event: dict[str, Any]) -> None:
         self._history.apply(event)

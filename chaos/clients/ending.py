@@ -18,6 +18,7 @@ from quorate.chaos.history import Action, Place, Record, Recorder
 
 PATIENCE_S = 90.0
 _AGAIN_S = 0.3
+_ASK_S = 10.0
 _PROCESS = "end"
 
 
@@ -26,12 +27,17 @@ class Finisher:
 
     def __init__(self, system: System, recorder: Recorder) -> None:
         self._recorder = recorder
-        self.clients = {node: NodeClient(one.kafka, timeout_s=10.0) for node, one in system.nodes.items()}
+        self.clients = {node: NodeClient(one.kafka, timeout_s=_ASK_S) for node, one in system.nodes.items()}
+        self._leaders: dict[str, NodeClient] = {}
         self._numbers = itertools.count()
 
     def close(self) -> None:
-        for client in self.clients.values():
+        for client in (*self.clients.values(), *self._leaders.values()):
             client.close()
+
+    def _client(self, address: str) -> NodeClient:
+        """By the address that the cluster gives: a running one is known by that alone."""
+        return self._leaders.setdefault(address, NodeClient(address, timeout_s=_ASK_S))
 
     async def metadata(self) -> Cluster:
         """From whichever node answers first. Raises TimeoutError."""
@@ -62,9 +68,10 @@ class Finisher:
         last: Exception | None = None
         while time.monotonic() < deadline:
             try:
-                leader = (await self.metadata()).topics.get(place.topic, {}).get(place.partition)
-                if leader is not None and leader.node in self.clients:
-                    client = self.clients[leader.node]
+                cluster = await self.metadata()
+                leader = cluster.topics.get(place.topic, {}).get(place.partition)
+                if leader is not None and leader.node in cluster.nodes:
+                    client = self._client(cluster.nodes[leader.node])
                     end = await self._prove(client, place) + 1
                     return await self._read_to(client, place, end), end
             except (Refused, Unreached, Unanswered) as error:

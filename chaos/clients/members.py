@@ -7,7 +7,7 @@ import itertools
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -143,12 +143,10 @@ class Member:
 class Committer:
     """Commits rising offsets of a group without members, and asks for them; never repeats a request."""
 
-    def __init__(
-        self, recorder: Recorder, name: str, addresses: Mapping[int, str], group: str, places: Sequence[Place]
-    ) -> None:
+    def __init__(self, recorder: Recorder, name: str, addresses: Sequence[str], group: str, places: Sequence[Place]) -> None:
         self._recorder = recorder
         self._name = name
-        self._clients = {node: NodeClient(address) for node, address in addresses.items()}
+        self._clients = {address: NodeClient(address) for address in addresses}
         self._group = group
         self._places = places
         self._coordinator: NodeClient | None = None
@@ -201,12 +199,11 @@ class Committer:
     async def _find(self) -> NodeClient:
         """The coordinator, asked of each node in turn until one knows."""
         last: Exception = Unreached("there are no nodes")
-        for client in self._clients.values():
+        for client in list(self._clients.values()):
             try:
-                node = await client.coordinator(self._group)
+                address = await client.coordinator(self._group)
             except (Refused, Unreached, Unanswered) as error:
                 last = error
             else:
-                if node in self._clients:
-                    return self._clients[node]
+                return self._clients.setdefault(address, NodeClient(address))
         raise last

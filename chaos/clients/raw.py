@@ -175,12 +175,12 @@ class NodeClient:
         }
         return int(_only((await self.ask(Api.LIST_OFFSETS, _LIST_OFFSETS, body))["topics"], "partitions")["offset"])
 
-    async def coordinator(self, group: str) -> int:
-        """The node that coordinates a group."""
+    async def coordinator(self, group: str) -> str:
+        """The address of the node that coordinates a group."""
         said = await self.ask(Api.FIND_COORDINATOR, _FIND, {"key": group, "key_type": 0})
         if said["error_code"]:
             raise Refused(said["error_code"])
-        return int(said["node_id"])
+        return f"{said['host']}:{said['port']}"
 
     async def commit(self, group: str, place: Place, offset: int) -> None:
         """Commit an offset of a group that has no members."""

@@ -64,7 +64,8 @@ class Workload(Protocol):
 async def create_topic(stage: Stage, name: str, partitions: int) -> list[Place]:
     """A topic with as many replicas as there are nodes, three at most, led everywhere. Raises TimeoutError."""
     replicas = min(3, len(stage.system.nodes))
-    future = stage.admin().create_topics([NewTopic(name, partitions, replicas)], request_timeout=_CREATE_S)[name]
+    admin = stage.admin()  # in a variable of its own: without a reference it would end at once
+    future = admin.create_topics([NewTopic(name, partitions, replicas)], request_timeout=_CREATE_S)[name]
     try:
         await asyncio.to_thread(future.result, _CREATE_S)
     except KafkaException as error:

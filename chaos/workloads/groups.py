@@ -77,5 +77,5 @@ class GroupsWorkload:
             committer.close()
 
     def _committer(self, stage: Stage, kind: str = "alone") -> Committer:
-        addresses = {node: one.kafka for node, one in stage.system.nodes.items()}
+        addresses = [one.kafka for one in stage.system.nodes.values()]
         return Committer(stage.recorder, "committer", addresses, f"{stage.prefix}-{kind}", self._places)
