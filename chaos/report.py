@@ -1,4 +1,4 @@
-"""report.html: one file that needs nothing else. The verdicts, what shows each anomaly, the timeline, how to run it again."""
+"""report.html: one file that needs nothing else. The verdicts and what shows them, the timeline, how to run it again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ h1 { font-size: 22px; margin: 0; } h2 { font-size: 17px; margin: 34px 0 10px; }
 .banner.bad { background: var(--bad); } .banner p { margin: 4px 0 0; }
 table { border-collapse: collapse; width: 100%; } th { text-align: left; font-weight: 600; color: var(--dim); }
 td, th { padding: 6px 12px 6px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; width: 90px; padding-right: 24px; }
 .word { border-radius: 4px; padding: 1px 8px; color: #fff; background: var(--ok); white-space: nowrap; }
 .word.bad { background: var(--bad); } .word.none { background: var(--fail); }
 code, pre { font: 13px/1.5 ui-monospace, monospace; } pre { background: var(--panel); padding: 12px; border-radius: 6px;
@@ -66,9 +66,15 @@ def render(history: History, result: Result) -> str:
     """The whole page."""
     run = next((note.facts for note in history.notes if note.what == "run"), {})
     scale = scale_of(history)
-    shown = {one for verdict in result.verdicts for anomaly in verdict.found.anomalies[:_SHOWN] for one in anomaly.operations}
+    shown = {
+        one for verdict in result.verdicts for anomaly in verdict.found.anomalies[:_SHOWN] for one in anomaly.operations
+    }
     legend = "".join(f'<span><i style="background:{colour}"></i>{text}</span>' for colour, text in _LEGEND)
-    logs = "" if not run else "<p>Beside this page: <code>history.jsonl</code>, and the nodes' own logs in <code>logs/</code>.</p>"
+    logs = (
+        ""
+        if not run
+        else "<p>Beside this page: <code>history.jsonl</code>, and the nodes' own logs in <code>logs/</code>.</p>"
+    )
     title = f"chaos: {escape(str(run.get('workload', 'a history')))}"
     parts = [
         _banner(history, result, run),
@@ -109,9 +115,10 @@ def _verdicts(verdicts: list[Verdict]) -> str:
     rows = []
     for verdict in verdicts:
         kind = " bad" if not verdict.good else "" if verdict.found.looked_at else " none"
+        word = f'<span class="word{kind}">{verdict.word}</span>'
         rows.append(
             f"<tr><td><code>{verdict.name}</code></td><td>{escape(verdict.summary)}</td>"
-            f'<td class="number">{verdict.found.looked_at:,}</td><td><span class="word{kind}">{verdict.word}</span></td></tr>'
+            f'<td class="number">{verdict.found.looked_at:,}</td><td>{word}</td></tr>'
         )
     head = '<tr><th>checker</th><th>looks for</th><th class="number">judged</th><th>verdict</th></tr>'
     return f"<table>{head}{''.join(rows)}</table>"

@@ -29,6 +29,10 @@ _LIVE_SHARE = 20
 MakeNemesis = Callable[[Sequence[str], int, float, System], Nemesis]
 
 
+class RunFailed(RuntimeError):
+    """Something in the run itself broke, and not in the system under test. The text says what."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Order:
     """What was asked for."""
@@ -95,7 +99,7 @@ class Run:
         self._anomalies = 0
 
     async def carry_out(self) -> Result:
-        """Raises TimeoutError if the system cannot be started or prepared, and whatever a workload stumbles over."""
+        """Raises TimeoutError if the system cannot be started or prepared, and RunFailed if a client breaks."""
         order = self._order
         facts = {**asdict(order), "folder": str(order.folder), "nemesis": list(order.nemesis)}
         self._recorder.note("run", **facts, version=quorate.__version__, at=datetime.now(UTC).isoformat(timespec="seconds"))
@@ -107,6 +111,9 @@ class Run:
             self._enter("stopping the cluster")
             await self._system.stop()
             await record_replicas(self._system.nodes, known, self._recorder)
+        except ExceptionGroup as group:
+            told = "; ".join(f"{type(one).__name__}: {one}" for one in _leaves(group))
+            raise RunFailed(f"a client of the workload {order.workload} broke: {told}") from group
         finally:
             await self._system.stop()
             self._keep_logs()
@@ -221,6 +228,14 @@ class Run:
             if node.log is not None and node.log.is_file():
                 (self._order.folder / "logs").mkdir(exist_ok=True)
                 shutil.copy(node.log, self._order.folder / "logs" / f"node-{number}.log")
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    """The errors in a group, whatever groups they are in."""
+    found: list[BaseException] = []
+    for one in group.exceptions:
+        found += _leaves(one) if isinstance(one, BaseExceptionGroup) else [one]
+    return found
 
 
 def _plain(facts: dict[str, Any]) -> dict[str, Any]:

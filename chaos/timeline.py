@@ -110,7 +110,9 @@ class _Picture:
         ]
         marks = [
             f'<line class="mark" x1="{x}" x2="{x}" y1="{top}" y2="{self._y:.0f}"/>'
-            for x in sorted({self._scale.x(self._scale.seconds(self._history.operations[one].began_ns)) for one in self._anomalous})
+            for x in sorted(
+                {self._scale.x(self._scale.seconds(self._history.operations[one].began_ns)) for one in self._anomalous}
+            )
         ]
         body = "\n".join([*shades, *self._parts, *marks])
         size = f'viewBox="0 0 {WIDTH} {self._y + 34:.0f}"'
@@ -179,7 +181,9 @@ class _Picture:
             if count[outcome]:
                 tall = count[outcome] / highest * height
                 y -= tall
-                title = f"{self._scale.end_s * number / _BINS:.1f} s: {count[outcome] * per_s:.0f} per second {_word(outcome)}"
+                title = (
+                    f"{self._scale.end_s * number / _BINS:.1f} s: {count[outcome] * per_s:.0f} per second {_word(outcome)}"
+                )
                 self._parts.append(
                     f'<rect x="{x}" y="{y:.1f}" width="{width:.1f}" height="{tall:.1f}" fill="{_COLOURS[outcome]}">'
                     f"<title>{title}</title></rect>"
@@ -220,13 +224,17 @@ class _Picture:
             for number, count in _bins(operations, self._scale):
                 worst = next(outcome for outcome in _WORST if count[outcome])
                 first = number * self._scale.end_s / _BINS
-                title = f"{process}, {first:.1f} s: " + ", ".join(f"{many} {_word(one)}" for one, many in sorted(count.items()))
+                title = f"{process}, {first:.1f} s: " + ", ".join(
+                    f"{many} {_word(one)}" for one, many in sorted(count.items())
+                )
                 self._bar(first, first + self._scale.end_s / _BINS, self._y + 2, _ROW - 4, _COLOURS[worst], title)
             for one in operations:
                 if one.number in self._anomalous:
                     x = self._scale.x(self._scale.seconds(one.began_ns))
                     title = f"<title>operation {one.number} shows an anomaly</title>"
-                    self._parts.append(f'<circle class="bad" cx="{x}" cy="{self._y + _ROW / 2:.1f}" r="4.5">{title}</circle>')
+                    self._parts.append(
+                        f'<circle class="bad" cx="{x}" cy="{self._y + _ROW / 2:.1f}" r="4.5">{title}</circle>'
+                    )
             self._y += _ROW
         self._y += _GAP
 
