@@ -84,12 +84,20 @@ class Audience:
 class Run:
     """One run. `carry_out` once; the history is in the folder even if it is cut short."""
 
-    def __init__(self, order: Order, system: System, make_nemesis: MakeNemesis, audience: Audience) -> None:
+    def __init__(
+        self,
+        order: Order,
+        system: System,
+        make_nemesis: MakeNemesis,
+        audience: Audience,
+        workload: Workload | None = None,
+    ) -> None:
+        """The workload is the one that the order names, unless one is given."""
         self._order = order
         self._system = system
         self._make_nemesis = make_nemesis
         self._audience = audience
-        self._workload: Workload = WORKLOADS[order.workload].make()
+        self._workload = workload if workload is not None else WORKLOADS[order.workload].make()
         order.folder.mkdir(parents=True, exist_ok=True)
         self._recorder = Recorder(order.folder / FILE)
         self._began = time.monotonic()
