@@ -53,7 +53,7 @@ _PARTS: tuple[tuple[str, str, str | None], ...] = (
     ("broker", "a node: partitions, groups, metadata, the Kafka listener", "quorate.broker.node.process"),
     ("client", "what applications import", None),
     ("spark", "structured-streaming source and sink", None),
-    ("chaos", "faults on a real cluster, and checked histories", None),
+    ("chaos", "faults on a real cluster, and checked histories", "quorate.chaos.runner"),
 )
 
 _COMMANDS = (

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from quorate import __version__
 from quorate.cli import info as info_report
+from quorate.cli.chaos import chaos
 from quorate.cli.cluster import COMMANDS
 from quorate.cli.node import node
 from quorate.cli.up import up
@@ -23,6 +24,7 @@ Start here:
   quorate up             a local cluster of three nodes; Kafka clients connect to 127.0.0.1:9092
   quorate nodes          the nodes of a running cluster, and how they are
   quorate node --sample  a settings file for one node of a real deployment
+  quorate chaos run      break a cluster on purpose, and check that nothing acknowledged is lost
   quorate info           what this installation can do today
   quorate info --json    the same, for a script
   quorate info --help    what a command does, and its options
@@ -57,5 +59,5 @@ def info(*, as_json: bool) -> None:
         click.echo(info_report.as_text(report))
 
 
-for command in (up, node, *COMMANDS):
+for command in (up, node, chaos, *COMMANDS):
     main.add_command(command)

@@ -1,0 +1,49 @@
+"""Which systems there are to break, and which nemeses: found when they are asked for, because they need extras."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from quorate.chaos.api import System
+from quorate.chaos.runner import MakeNemesis
+
+
+class Missing(RuntimeError):
+    """A part of chaos that cannot be used here. The text says what to install."""
+
+
+def local_cluster(folder: Path, nodes: int) -> System:
+    """A cluster of its own, one process per node, every link through toxiproxy. Raises Missing."""
+    module = _part("cluster")
+    system: System = module.ClusterUnderTest(folder, module.ClusterOptions(nodes=nodes))
+    return system
+
+
+def running_cluster(bootstrap: str, folder: Path) -> System:
+    """A cluster that runs already. Raises Missing."""
+    system: System = _part("against").RunningCluster(bootstrap, folder)
+    return system
+
+
+def nemesis_maker() -> MakeNemesis:
+    """What makes a nemesis from names and a seed. Raises Missing."""
+    make: MakeNemesis = _part("nemesis").make_nemesis
+    return make
+
+
+def nemeses() -> dict[str, str]:
+    """Every nemesis with a line about it; nothing where faults are not installed."""
+    try:
+        module = _part("nemesis")
+    except Missing:
+        return {}
+    return {name: str(getattr(module, "SUMMARIES", {}).get(name, "")) for name in module.NAMES}
+
+
+def _part(name: str) -> Any:
+    try:
+        return import_module(f"quorate.chaos.{name}")
+    except ImportError as error:
+        raise Missing(f"faults cannot be used here: {error}. Try `pip install 'quorate[chaos]'`") from error

@@ -1,0 +1,1 @@
+"""Each checker flags its anomaly, and passes what is right."""
