@@ -5,6 +5,7 @@ This file is the command: its options, what is run in which order, where the res
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from bench.machine import describe
 from bench.replicated import failover, idle
 from bench.replicated.client import ClientSpec
-from bench.replicated.figures import Cell, Figures, Limit, as_json, as_tables, size
+from bench.replicated.figures import Cell, Figures, Limit, Single, as_json, as_tables, size
 from bench.replicated.probe import probe, round_trip_ms
 from bench.replicated.processes import NodeProcesses, run_client
 
@@ -26,7 +27,8 @@ Measure appends that a majority has on disk, fsynced: three node processes and o
 
 \b
 Parts (all of them, unless --only names some):
-  limit     three processes that only write the same batches, synced, to three LevelDBs; one round trip
+  single    one small append at a time, in turns with what it is compared with: a synced write, a round trip
+  limit     three processes that only write the same batches, synced, to three LevelDBs
   append    batches of 100 B to 1 MiB, 1 to 256 in flight, 1 to 64 groups
   failover  kill -9 of the leader under load: the longest gap between acknowledgements; nothing may be lost
   idle      1,000 groups that do nothing: CPU and memory per node
@@ -41,7 +43,7 @@ Examples:
 Run it on a quiet machine: the nodes, the client and everything else share its cores.
 """
 
-PARTS = ("limit", "append", "failover", "idle")
+PARTS = ("single", "limit", "append", "failover", "idle")
 SIZES = (100, 16 * 1024, 64 * 1024, 1024 * 1024)
 IN_FLIGHT = (1, 32, 256)
 GROUPS = (1, 8, 64)
@@ -78,8 +80,12 @@ def main(*, quick: bool, only: tuple[str, ...], seconds: float | None, folder: P
 
 def _run(figures: Figures, parts: tuple[str, ...], scratch: Path, seconds: float, quick: bool, say: Say) -> None:
     sizes = (100, 64 * 1024, _MIB) if quick else SIZES
+    if "single" in parts:
+        with NodeProcesses(scratch / "nodes", 1) as nodes:
+            for turn in range(3 if quick else 7):
+                say(f"single: turn {turn + 1}")
+                figures.singles.append(_single(scratch, nodes, seconds))
     if "limit" in parts:
-        figures.round_trip_ms = round_trip_ms()
         for batch_bytes in sizes:
             say(f"limit: {size(batch_bytes)}")
             figures.limits.append(_limit(scratch, batch_bytes, seconds))
@@ -95,6 +101,16 @@ def _run(figures: Figures, parts: tuple[str, ...], scratch: Path, seconds: float
         figures.failover = failover.measure(scratch, 3 if quick else 20, say)
     if "idle" in parts:
         figures.idle = idle.measure(scratch, 200 if quick else 1_000, 3.0 if quick else 10.0, say)
+
+
+def _single(scratch: Path, nodes: NodeProcesses, seconds: float) -> Single:
+    """The disk is shared and changes from minute to minute: only what is measured at the same time can be compared."""
+    os.sync()
+    write_ms = probe(scratch / "probe", SIZES[0], duration_s=seconds)["write_ms"]
+    spec = ClientSpec(ports=nodes.client_ports, groups=1, batch_bytes=SIZES[0], in_flight=1, duration_s=seconds)
+    os.sync()
+    said = run_client(spec)
+    return Single(write_ms=write_ms, round_trip_ms=round_trip_ms(), p50_ms=said["p50_ms"], p99_ms=said["p99_ms"])
 
 
 def _limit(scratch: Path, batch_bytes: int, seconds: float) -> Limit:
