@@ -87,15 +87,3 @@ def test_a_drain_goes_on_when_the_manager_is_killed(tmp_path: Path) -> None:
             until(lambda: settled_without(nodes, leaving), "the drain is done")
             assert nodes.manager() != 0
         producing.check(nodes.bootstrap)
-
-
-def test_a_drain_that_cannot_end_says_so(tmp_path: Path) -> None:
-    with Nodes(tmp_path) as nodes:
-        ended = nodes.cli("drain", "3")
-        assert ended.returncode == 1
-        assert "no other node can take its last 2 replicas" in ended.stderr
-        ended = nodes.cli("drain", "3", "--timeout", "0.5")
-        assert ended.returncode == 1
-        assert "after 0.5 s" in ended.stderr
-        assert nodes.cli("undrain", "3").returncode == 0
-        assert nodes.nodes()[3]["state"] == "alive"
