@@ -268,6 +268,11 @@ def problems_of(history: History) -> list[str]:
         for one in history.of(Action.REPLICA)
         if one.outcome != "ok"
     ]
+    problems += [
+        f"node {one.node} did not say which topics it knows in the end: {one.error}"
+        for one in history.of(Action.TOPICS)
+        if one.outcome != "ok"
+    ]
     if not history.final:
         problems.append("nothing was read in the end: the run was cut short, or the cluster did not come back")
     if not any(one.outcome == "ok" for one in history.of(Action.PRODUCE)):

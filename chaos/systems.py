@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,16 @@ def nemeses() -> dict[str, str]:
         module = _part("nemesis")
     except Missing:
         return {}
-    return {name: str(getattr(module, "SUMMARIES", {}).get(name, "")) for name in module.NAMES}
+    return {name: _summary(module.NEMESES.get(name)) for name in module.NAMES}
+
+
+def _summary(faults: Sequence[object] | None) -> str:
+    """What the faults of a nemesis say of themselves, each in its first sentence."""
+    if faults is None:
+        return "all of them, in turn"
+    if not faults:
+        return "nothing breaks"
+    return " ".join((type(fault).__doc__ or "").split(". ")[0].split("\n")[0].rstrip(".") + "." for fault in faults)
 
 
 def _part(name: str) -> Any:

@@ -190,6 +190,10 @@ class Hosting:
                 log = await asyncio.to_thread(self._room.open, wanted.group, wanted.replica, wanted.partition.first)
                 if log is None:
                     return
+                if wanted.group not in self._state.by_group:
+                    # Deleted while its log was being opened. There is another poke for that, which deletes the folder.
+                    await asyncio.to_thread(log.close)
+                    return
                 await self._start(wanted, log)
             except (StorageError, OSError) as error:
                 # One damaged log must not keep the node's other replicas from starting.

@@ -165,8 +165,12 @@ class MetadataWorkload:
             if len(lists) == len(finisher.clients) and all(one == next(iter(lists.values())) for one in lists.values()):
                 break
             await asyncio.sleep(_REST_S)
-        for node, listed in lists.items():
-            stage.recorder.ok(stage.recorder.invoke("end", Action.TOPICS, node=node), topics=listed)
+        for node in finisher.clients:
+            number = stage.recorder.invoke("end", Action.TOPICS, node=node)
+            if node in lists:
+                stage.recorder.ok(number, topics=lists[node])
+            else:
+                stage.recorder.info(number, "no answer")
         return next(iter(lists.values()), {})
 
     def _places(self) -> list[Place]:

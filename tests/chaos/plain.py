@@ -84,7 +84,6 @@ class Killer:
         return self._planned
 
     async def run(self, system: System, say: Callable[[FaultEvent], None]) -> None:
-        assert isinstance(system, PlainCluster)
         began = time.monotonic()
 
         def tell(fault: PlannedFault, phase: Phase) -> None:
@@ -92,6 +91,7 @@ class Killer:
 
         for fault in self._planned:
             await asyncio.sleep(max(0.0, began + fault.at_s - time.monotonic()))
+            assert isinstance(system, PlainCluster)
             node = int(fault.target.split()[1])
             await asyncio.to_thread(system.kill, node)
             tell(fault, "begin")
