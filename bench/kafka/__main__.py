@@ -75,10 +75,20 @@ def main(
         plan = replace(plan, rounds=rounds)
     parts = only or (PARTS[:-1] if quick else PARTS)
     figures = Figures(machine=describe(), quick=quick)
-    with tempfile.TemporaryDirectory(prefix="quorate-bench-", dir=folder) as scratch, _progress() as say:
-        _visits(figures, systems or SYSTEMS, parts, plan, Path(scratch), say)
-        if "growth" in parts:
-            _growth(figures, plan, Path(scratch), quick, say)
+    try:
+        with tempfile.TemporaryDirectory(prefix="quorate-bench-", dir=folder) as scratch, _progress() as say:
+            _visits(figures, systems or SYSTEMS, parts, plan, Path(scratch), say)
+            if "growth" in parts:
+                _growth(figures, plan, Path(scratch), quick, say)
+    except KeyboardInterrupt:
+        # Minutes of measuring are not thrown away: what there is, is shown.
+        click.echo("interrupted: these are the figures until then", err=True)
+        _report(figures, json_path)
+        raise
+    _report(figures, json_path)
+
+
+def _report(figures: Figures, json_path: str | None) -> None:
     if json_path == "-":
         click.echo(as_json(figures))
         return
