@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from quorate.broker.cluster.state import ClusterState
 from quorate.broker.cluster.values import CLUSTER_GROUP, PartitionInfo
-from quorate.consensus.core import Configuration, GroupId, NodeId, ReplicaId, new_group, new_replica, node_of
+from quorate.consensus.core import Configuration, GroupId, NodeId, ReplicaId, Restored, new_group, new_replica, node_of
 from quorate.consensus.core.types import incarnation_of
 from quorate.consensus.storage.api import StorageError
 from quorate.consensus.storage.folder import sync_folder
@@ -27,6 +27,9 @@ from quorate.consensus.storage.settings import StorageSettings
 _log = logging.getLogger(__name__)
 _AT_ONCE = 4
 _FOLDER = re.compile(r"g(\d+)-(\d+)")
+
+
+OpenLog = Callable[[Path, Restored, StorageSettings], LevelLog]
 
 
 class Wanted(NamedTuple):
@@ -66,7 +69,8 @@ def is_over(state: ClusterState, me: NodeId, group: GroupId, incarnation: int) -
 class Room:
     """The folder of a node's replicas."""
 
-    def __init__(self, folder: Path, me: NodeId, settings: StorageSettings) -> None:
+    def __init__(self, folder: Path, me: NodeId, settings: StorageSettings, open_log: OpenLog = LevelLog.open) -> None:
+        self._open_log = open_log
         self._folder = folder
         self._me = me
         self._settings = settings
@@ -83,7 +87,7 @@ class Room:
         if (self._folder / "gone" / path.name).exists():
             return None
         begins = new_group(Configuration(voters=frozenset(first))) if replica in first else new_replica()
-        return LevelLog.open(path, begins, self._settings)
+        return self._open_log(path, begins, self._settings)
 
     def delete(self, path: Path) -> None:
         """Delete a replica's folder for good. Blocks."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import os
 import shutil
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,11 +19,13 @@ from quorate.broker.cluster.state import ClusterState, Refused, Result
 from quorate.broker.cluster.values import CLUSTER_GROUP, GROUPS_QUEUE, NodeInfo
 from quorate.broker.node.hosting import Hosting, Room
 from quorate.broker.node.moving import Mover, cluster_replica
+from quorate.broker.node.parts import Parts
 from quorate.broker.node.replicas import Replicas, Silent
 from quorate.broker.node.settings import Endpoint, NodeSettings
 from quorate.consensus.core import GroupId, Millis, NodeId, RaftSettings, ReplicaId, RoleChange, node_of
-from quorate.consensus.runtime import MultiRaft, NodeConfig, OperationFailed, RuntimeSettings
+from quorate.consensus.runtime import NodeConfig, OperationFailed, RuntimeSettings
 from quorate.consensus.storage.api import StorageError
+from quorate.consensus.storage.folder import sync_folder
 from quorate.consensus.storage.settings import StorageSettings
 from quorate.consensus.transport import Address, Identity
 
@@ -44,21 +46,24 @@ class CannotStart(RuntimeError):
 class Node:
     """One node. `start`, then `run` until it is cancelled, then `close`."""
 
-    def __init__(self, settings: NodeSettings, boot: int) -> None:
+    def __init__(self, settings: NodeSettings, boot: int, parts: Parts | None = None) -> None:
+        parts = parts if parts is not None else Parts()
         self.settings = settings
+        self._time = parts.time
         self.id = NodeId(settings.node.id)
         self.info = node_info(settings)
         self._loop = asyncio.get_running_loop()
         self._peers: dict[NodeId, Address] = {}
+        self._dial = {NodeId(node): _address(endpoint) for node, endpoint in settings.peers.dial}
         self._boot = boot
         self.state = ClusterState()
-        self.runtime = MultiRaft(self._runtime_config())
+        self.runtime = parts.runtime(self._runtime_config())
         self.calls = Calls(self.id, self.runtime.tell)
         self.metadata = Metadata(self.runtime, self.calls, self.state)
         manager = settings.manager
         self.directory = Directory(self.id, self.now(), manager.suspect_after_ms, manager.dead_after_s * 1000)
-        self.replicas = Replicas(self.runtime, self.state, self._role_changed)
-        room = Room(settings.node.dir / "logs", self.id, self._storage_settings())
+        self.replicas = Replicas(self.runtime, self.state, self._role_changed, parts)
+        room = Room(settings.node.dir / "logs", self.id, self._storage_settings(), parts.open_log)
         self._room = room
         self.hosting = Hosting(self.state, self.id, room, self.replicas.start, self.replicas.stop)
         self._mover = Mover(self.runtime, self.metadata)
@@ -76,6 +81,7 @@ class Node:
         return NodeConfig(
             identity=Identity(cluster, self.id, self._boot),
             listen=_address(settings.listen.peer),
+            time=self._time,
             raft=RaftSettings(heartbeat_ms=settings.raft.heartbeat_ms, election_ms=settings.raft.election_ms),
             runtime=RuntimeSettings(beat_ms=settings.raft.heartbeat_ms, writer_threads=settings.storage.writer_threads),
             on_note=self._noted,
@@ -152,7 +158,8 @@ class Node:
     # Other nodes.
 
     def meet(self, node: NodeId, address: Address) -> None:
-        """There is another node at this address."""
+        """There is another node at this address, unless the settings know a better way to it."""
+        address = self._dial.get(node, address)
         if node != self.id and self._peers.get(node) != address:
             self._peers[node] = address
             self.runtime.set_peer(node, address)
@@ -254,7 +261,7 @@ class Node:
             for partition in list(self.replicas.partitions.values()):
                 await partition.housekeep()
             for coordination in list(self.replicas.coordinations.values()):
-                coordination.expire_offsets(int(time.time() * 1000))
+                coordination.expire_offsets(self._time.now())
             for group in (CLUSTER_GROUP, *self.replicas.coordinations):
                 await self._shorten(group)
 
@@ -271,13 +278,15 @@ class Node:
 def node_info(settings: NodeSettings) -> NodeInfo:
     """What a node tells the cluster of itself."""
     listen = settings.listen
+    kafka = listen.advertise_kafka or Endpoint(listen.advertise or listen.kafka.host, listen.kafka.port)
+    peer = listen.advertise_peer or Endpoint(listen.advertise or listen.peer.host, listen.peer.port)
     return NodeInfo(
         id=NodeId(settings.node.id),
-        host=listen.advertise or listen.kafka.host,
-        kafka_port=listen.kafka.port,
+        host=kafka.host,
+        kafka_port=kafka.port,
         http_port=listen.http.port,
-        peer_host=listen.advertise or listen.peer.host,
-        peer_port=listen.peer.port,
+        peer_host=peer.host,
+        peer_port=peer.port,
         rack=settings.node.rack,
     )
 
@@ -292,13 +301,26 @@ def prepare_folder(settings: NodeSettings) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         mark, text = folder / "identity", f"{settings.cluster.id}\n{settings.node.id}\n"
-        if mark.exists() and mark.read_text() != text:
-            owner, node = mark.read_text().split("\n")[:2]
+        found = mark.read_text() if mark.exists() else ""
+        if not found:
+            _write_durably(mark, text)
+        elif found != text:
+            owner, _, node = found.strip().partition("\n")
             raise CannotStart(
                 f"{folder} belongs to node {node} of cluster {owner!r}, not to node {settings.node.id} of"
                 f" {settings.cluster.id!r}"
             )
-        mark.write_text(text)
     except OSError as error:
         raise CannotStart(f"cannot use {folder}: {error.strerror}") from error
     return folder
+
+
+def _write_durably(path: Path, text: str) -> None:
+    """Whole or not at all, even if the power goes: a folder whose owner is half written could never be used again."""
+    fresh = path.with_name(f"{path.name}.new")
+    with fresh.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+    sync_folder(path.parent)
