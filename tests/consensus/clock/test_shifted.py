@@ -55,5 +55,5 @@ def test_log_time_does_not_follow_it_back(file: Path) -> None:
 
 def test_a_file_that_is_no_shift_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
-    with pytest.raises(ValueError, match="size|empty"):
+    with pytest.raises(ValueError, match=r"size|empty"):
         ShiftedTime(tmp_path / "empty")
