@@ -1,6 +1,6 @@
 """A running cluster as the system under test (`--against`): nothing but its bootstrap addresses is known.
 
-Nothing of it is started, stopped or broken; only the links of clients to these addresses can be, if toxiproxy is there. Kafka
+Nothing of it is started, stopped or broken; only the links of clients to these addresses are, if toxiproxy is there. Kafka
 clients are told by the cluster where its nodes are, and go there past every proxy, unless the cluster is made to advertise
 addresses that lead through one. So what is hit here is above all how clients come in.
 """

@@ -95,6 +95,11 @@ class Links:
 
         return await self._do(make)
 
+    async def remove(self, key: Key) -> None:
+        """There is no such link any more."""
+        proxy = self._proxies.pop(key)
+        await self._do(lambda _: proxy.destroy())
+
     async def poison(self, keys: Sequence[Key], toxic: Toxic) -> Sequence[tuple[Key, str]]:
         """Let this happen on these links; what `cure` takes to end it."""
 

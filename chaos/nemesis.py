@@ -50,7 +50,7 @@ MIX: Final = "mix"
 NAMES: Final = (*NEMESES, MIX)
 
 _REMOTE: Final = Toxics(clients_only=True)
-_FAULTS: Final[Mapping[str, Fault]] = {fault.kind: fault for faults in NEMESES.values() for fault in faults}
+FAULTS: Final[Mapping[str, Fault]] = {fault.kind: fault for faults in NEMESES.values() for fault in faults}
 _QUIET_S: Final = (1.0, 4.0)
 """Between the end of one fault and the beginning of the next in the same lane."""
 _LANES: Final = 2
@@ -156,7 +156,7 @@ async def _carry_out(one: PlannedFault, system: System, say: Callable[[FaultEven
 
     loop = asyncio.get_running_loop()
     await asyncio.sleep(max(0.0, begun + one.at_s - loop.time()))
-    fault = _FAULTS[one.kind]
+    fault = FAULTS[one.kind]
     try:
         if isinstance(system, ClusterUnderTest):
             inflicted = fault.inflict(system, one.parameters)
