@@ -177,6 +177,8 @@ class Node:
     def _role_changed(self, group: GroupId, change: RoleChange) -> None:
         if change.leader:
             self.directory.learn(group, node_of(change.leader), change.term)
+        elif group not in self.replicas.led:
+            self.directory.resign(group)
         if group in self.replicas.led:
             self._news.set()
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -25,7 +25,7 @@ class Stand:
     def __init__(self, cluster: ClusterUnderTest) -> None:
         self.cluster = cluster
         self.acked: list[str] = []
-        common = {"bootstrap.servers": cluster.bootstrap, "log_level": 0}
+        common: dict[str, str | int | float | bool] = {"bootstrap.servers": cluster.bootstrap, "log_level": 0}
         self.admin = AdminClient(common)
         self._producer = Producer(common | {"acks": "all", "linger.ms": 0, "delivery.timeout.ms": int(PATIENCE_S * 1000)})
 
@@ -54,7 +54,7 @@ class Stand:
             self._producer.produce(TOPIC, value, on_delivery=delivered)
             self._producer.flush(2 * PATIENCE_S)
             if errors != [None]:
-                raise KafkaException(*errors)
+                raise RuntimeError(f"{value} was not acknowledged: {errors}")
             self.acked.append(value)
             slowest = max(slowest, time.monotonic() - begun)
         return slowest
