@@ -15,7 +15,7 @@ READY := $(VENV)/.ready
 BENCH_READY := $(VENV)/.bench-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test check bench sim fmt clean
+.PHONY: help venv chaosparts run test check bench sim fmt clean
 
 help: ## List the targets (what plain `make` does)
 	@echo "Quorate. Targets:"
@@ -42,11 +42,14 @@ $(READY): setup.cfg pyproject.toml
 	  exit 1; }
 	@touch $@
 
+chaosparts: venv
+	@$(BIN)/python -m quorate.chaos.toxiproxy_server
+
 run: venv ## Set up, then run a local cluster until Ctrl-C (ARGS="--nodes 5 --base-port 19092" to choose)
 	@echo "==> run: a local cluster of three nodes in .quorate; Ctrl-C stops it"
 	@$(BIN)/quorate up $(ARGS)
 
-test: venv ## Set up, then run the quick test suite (ARGS="-k wheel" to choose)
+test: chaosparts ## Set up, then run the quick test suite (ARGS="-k wheel" to choose)
 	@echo "==> test: the quick suite, two workers"
 	@$(BIN)/pytest -n 2 --dist loadgroup -q $(ARGS)
 

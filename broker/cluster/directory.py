@@ -84,6 +84,13 @@ class Directory:
         if known is None or term >= known.term:
             self.leaders[group] = Leader(node, term)
 
+    def resign(self, group: GroupId) -> None:
+        """This node does not lead a group any more, and does not know who does. It must not go on sending clients to itself:
+        it answers them, so they would stay."""
+        known = self.leaders.get(group)
+        if known is not None and known.node == self._me:
+            del self.leaders[group]
+
     def forget(self, groups: Iterable[GroupId]) -> None:
         """These groups are gone."""
         for group in groups:
@@ -112,3 +119,18 @@ class Directory:
     def alive(self, nodes: Collection[NodeId], now: Millis) -> list[NodeId]:
         """Those that are alive."""
         return [node for node in nodes if self.health(node, now) is Health.ALIVE]
+
+    def cut_off(self, nodes: Collection[NodeId], now: Millis) -> bool:
+        """Whether no majority of all nodes seems alive: then it is more likely this one that has lost the others."""
+        return 2 * len(self.alive(nodes, now)) <= len(nodes)
+
+    def worth_trying(self, nodes: Collection[NodeId], now: Millis) -> list[NodeId]:
+        """Those that clients should know of: who is alive; all, if this node is cut off: clients that only heard of this
+        side could not find the other one."""
+        return list(nodes) if self.cut_off(nodes, now) else self.alive(nodes, now)
+
+    def guess(self, replicas: Collection[NodeId], now: Millis) -> NodeId | None:
+        """One of the other replicas, for a client of a node that is cut off: it asks whoever it is connected with, and would
+        stay here for ever. Another one every second, because each may be wrong."""
+        others = [node for node in replicas if node != self._me]
+        return others[now // 1000 % len(others)] if others else None

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from quorate.broker.cluster import commands as c
 from quorate.broker.cluster.calls import CallFailed
-from quorate.broker.cluster.directory import Health
 from quorate.broker.cluster.manager import plan_and_change
 from quorate.broker.cluster.placement import NoPlace, load_of, place
 from quorate.broker.cluster.queue_settings import SETTINGS, BadSetting, check_settings
@@ -80,11 +79,10 @@ class NodeBackend:
         return leader if leader is not None and leader in self._state.nodes else self._node.id
 
     def brokers(self) -> Sequence[Broker]:
-        now, directory = self._node.now(), self._node.directory
+        nodes = self._state.nodes
         return [
-            Broker(node.id, node.host, node.kafka_port, node.rack or None)
-            for node in self._state.nodes.values()
-            if directory.health(node.id, now) is Health.ALIVE
+            Broker(node, nodes[node].host, nodes[node].kafka_port, nodes[node].rack or None)
+            for node in self._node.directory.worth_trying(nodes, self._node.now())
         ]
 
     def queues(self) -> Sequence[QueueView]:
@@ -108,8 +106,14 @@ class NodeBackend:
         nodes = partition.nodes
         alive = tuple(node.directory.alive(nodes, now))
         if leader is None:
-            return PartitionView(index, -1, -1, nodes, alive)
+            return PartitionView(index, self._elsewhere(partition), -1, nodes, alive)
         return PartitionView(index, leader.node, leader.term, nodes, alive)
+
+    def _elsewhere(self, partition: PartitionInfo) -> int:
+        """Where a client may find out who leads, if this node is cut off and cannot tell; else -1."""
+        directory, now = self._node.directory, self._node.now()
+        found = directory.guess(partition.nodes, now) if directory.cut_off(self._state.nodes, now) else None
+        return -1 if found is None else found
 
     def partition(self, name: str, index: int) -> Partition:
         queue = self._state.queues.get(name)
@@ -304,8 +308,10 @@ class NodeBackend:
 
     def coordinator_node(self, group: str) -> int:
         partition = self._groups_partition(group)
-        leader = self._node.directory.leader_of(partition.group, self._node.now()) if partition is not None else None
-        return leader.node if leader is not None else -1
+        if partition is None:
+            return -1
+        leader = self._node.directory.leader_of(partition.group, self._node.now())
+        return leader.node if leader is not None else self._elsewhere(partition)
 
     def groups(self, group: str) -> Coordination:
         partition = self._groups_partition(group)

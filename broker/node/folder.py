@@ -110,8 +110,9 @@ def open_folder(settings: NodeSettings) -> NodeFolder:
 def _storage(path: Path, cluster: str, node: int) -> str:
     """The folder's storage id, drawn if it has none."""
     mark = path / "identity"
-    if mark.exists():
-        owner, number, *more = mark.read_text().split("\n")
+    found = mark.read_text() if mark.exists() else ""
+    if found:
+        owner, number, *more = (*found.split("\n"), "")
         if (owner, number) != (cluster, str(node)):
             raise CannotStart(f"{path} belongs to node {number} of cluster {owner!r}, not to node {node} of {cluster!r}")
         storage = more[0] if more else ""

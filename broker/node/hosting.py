@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from quorate.broker.cluster.state import ClusterState
 from quorate.broker.cluster.values import CLUSTER_GROUP, PartitionInfo
-from quorate.consensus.core import Configuration, GroupId, NodeId, ReplicaId, new_group, new_replica, node_of
+from quorate.consensus.core import Configuration, GroupId, NodeId, ReplicaId, Restored, new_group, new_replica, node_of
 from quorate.consensus.core.types import incarnation_of
 from quorate.consensus.storage.api import StorageError, StorageFailed
 from quorate.consensus.storage.folder import sync_folder
@@ -28,6 +28,9 @@ from quorate.consensus.storage.settings import StorageSettings
 _log = logging.getLogger(__name__)
 _AT_ONCE = 4
 _FOLDER = re.compile(r"g(\d+)-(\d+)")
+
+
+OpenLog = Callable[[Path, Restored, StorageSettings], LevelLog]
 
 
 class Wanted(NamedTuple):
@@ -74,9 +77,10 @@ def is_over(state: ClusterState, me: NodeId, group: GroupId, incarnation: int) -
 class Room:
     """The replicas in a node's folder: `logs/` holds their logs, `made/` what was ever begun here."""
 
-    def __init__(self, home: Path, me: NodeId, settings: StorageSettings) -> None:
+    def __init__(self, home: Path, me: NodeId, settings: StorageSettings, open_log: OpenLog = LevelLog.open) -> None:
         self._folder = folder = home / "logs"
         self._made = home / "made"
+        self._open_log = open_log
         self._me = me
         self._settings = settings
         (folder / "gone").mkdir(parents=True, exist_ok=True)
@@ -106,7 +110,7 @@ class Room:
                 " Put the folder back, or drain this node, so that the partition gets another replica"
             )
         begins = new_group(Configuration(voters=frozenset(first))) if replica in first else new_replica()
-        log = LevelLog.open(path, begins, self._settings)
+        log = self._open_log(path, begins, self._settings)
         if not made.exists():
             # After the log, so that a crash in between leaves no replica that seems lost; before it takes part.
             _mark(made)

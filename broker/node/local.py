@@ -169,7 +169,7 @@ class LocalCluster:
                 stdout=subprocess.PIPE,
                 stderr=out,
                 start_new_session=True,
-                env=_environment(),
+                env=node_environment(),
             )
         return LocalNode(settings, process, log)
 
@@ -186,7 +186,7 @@ class LocalCluster:
                 raise NotReady(f"node {node.settings.node.id} was not ready after {_READY_S:.0f} s{_tail(node.log)}")
 
 
-def _environment() -> dict[str, str]:
+def node_environment() -> dict[str, str]:
     """The nodes find the package where this process found it."""
     root = str(Path(sys.modules["quorate"].__path__[0]).parent)
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]

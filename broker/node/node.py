@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import logging
 import shutil
-import time
 from contextlib import suppress
 from dataclasses import replace
 
@@ -21,6 +20,7 @@ from quorate.broker.node.folder import CannotStart, NodeFolder
 from quorate.broker.node.hosting import Hosting, Room
 from quorate.broker.node.joining import ask_to_join
 from quorate.broker.node.moving import Mover, caught_up
+from quorate.broker.node.parts import Parts
 from quorate.broker.node.replicas import Replicas, Silent
 from quorate.broker.node.settings import Endpoint, NodeSettings
 from quorate.consensus.core import (
@@ -33,7 +33,7 @@ from quorate.consensus.core import (
     node_of,
     replica_id,
 )
-from quorate.consensus.runtime import MultiRaft, NodeConfig, OperationFailed, RuntimeSettings
+from quorate.consensus.runtime import NodeConfig, OperationFailed, RuntimeSettings
 from quorate.consensus.storage.api import StorageError
 from quorate.consensus.storage.settings import StorageSettings
 from quorate.consensus.transport import Address, Identity, Problem, Refusal
@@ -51,22 +51,25 @@ _SNAPSHOT_OFFSETS = 10_000
 class Node:
     """One node. `start`, then `run` until it is cancelled, then `close`."""
 
-    def __init__(self, settings: NodeSettings, folder: NodeFolder, boot: int) -> None:
+    def __init__(self, settings: NodeSettings, folder: NodeFolder, boot: int, parts: Parts | None = None) -> None:
+        parts = parts if parts is not None else Parts()
         self.settings = settings
         self.folder = folder
+        self._time = parts.time
         self.id = NodeId(settings.node.id)
         self.info = node_info(settings, folder.storage)
         self._loop = asyncio.get_running_loop()
         self._peers: dict[NodeId, Address] = {}
+        self._dial = {NodeId(node): _address(endpoint) for node, endpoint in settings.peers.dial}
         self._boot = boot
         self.state = ClusterState()
-        self.runtime = MultiRaft(self._runtime_config())
+        self.runtime = parts.runtime(self._runtime_config())
         self.calls = Calls(self.id, self.runtime.tell)
         self.metadata = Metadata(self.runtime, self.calls, self.state)
         manager = settings.manager
         self.directory = Directory(self.id, self.now(), manager.suspect_after_ms, manager.dead_after_s * 1000)
-        self.replicas = Replicas(self.runtime, self.state, self._role_changed)
-        room = Room(folder.path, self.id, self._storage_settings())
+        self.replicas = Replicas(self.runtime, self.state, self._role_changed, parts)
+        room = Room(folder.path, self.id, self._storage_settings(), parts.open_log)
         self._room = room
         self.hosting = Hosting(self.state, self.id, room, self.replicas.start, self.replicas.stop)
         self._mover = Mover(self.runtime, self.metadata, self.directory, self.manages, self.now, settings.raft.election_ms)
@@ -87,6 +90,7 @@ class Node:
         return NodeConfig(
             identity=Identity(cluster, self.id, self._boot, bytes.fromhex(self.folder.storage)),
             listen=_address(settings.listen.peer),
+            time=self._time,
             raft=RaftSettings(heartbeat_ms=settings.raft.heartbeat_ms, election_ms=settings.raft.election_ms),
             runtime=RuntimeSettings(beat_ms=settings.raft.heartbeat_ms, writer_threads=settings.storage.writer_threads),
             on_note=self._noted,
@@ -176,7 +180,8 @@ class Node:
     # Other nodes.
 
     def meet(self, node: NodeId, address: Address) -> None:
-        """There is another node at this address."""
+        """There is another node at this address, unless the settings know a better way to it."""
+        address = self._dial.get(node, address)
         if node != self.id and self._peers.get(node) != address:
             self._peers[node] = address
             self.runtime.set_peer(node, address)
@@ -212,6 +217,8 @@ class Node:
     def _role_changed(self, group: GroupId, change: RoleChange) -> None:
         if change.leader:
             self.directory.learn(group, node_of(change.leader), change.term)
+        elif group not in self.replicas.led:
+            self.directory.resign(group)
         if group in self.replicas.led:
             self._news.set()
 
@@ -325,7 +332,7 @@ class Node:
             for partition in list(self.replicas.partitions.values()):
                 await partition.housekeep()
             for coordination in list(self.replicas.coordinations.values()):
-                coordination.expire_offsets(int(time.time() * 1000))
+                coordination.expire_offsets(self._time.now())
             for group in (CLUSTER_GROUP, *self.replicas.coordinations):
                 await self._shorten(group)
 
@@ -346,13 +353,15 @@ def _removed(node: NodeId) -> str:
 def node_info(settings: NodeSettings, storage: str) -> NodeInfo:
     """What a node tells the cluster of itself."""
     listen = settings.listen
+    kafka = listen.advertise_kafka or Endpoint(listen.advertise or listen.kafka.host, listen.kafka.port)
+    peer = listen.advertise_peer or Endpoint(listen.advertise or listen.peer.host, listen.peer.port)
     return NodeInfo(
         id=NodeId(settings.node.id),
-        host=listen.advertise or listen.kafka.host,
-        kafka_port=listen.kafka.port,
+        host=kafka.host,
+        kafka_port=kafka.port,
         http_port=listen.http.port,
-        peer_host=listen.advertise or listen.peer.host,
-        peer_port=listen.peer.port,
+        peer_host=peer.host,
+        peer_port=peer.port,
         rack=settings.node.rack,
         storage=storage,
     )

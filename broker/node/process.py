@@ -16,14 +16,18 @@ from quorate.broker.node.backend import NodeBackend
 from quorate.broker.node.folder import CannotStart, NodeFolder, open_folder
 from quorate.broker.node.local import READY
 from quorate.broker.node.node import Node
+from quorate.broker.node.parts import Parts
 from quorate.broker.node.settings import NodeSettings
 from quorate.consensus.runtime import new_event_loop, next_boot, tune_process
 
 _log = logging.getLogger(__name__)
 
 
-def run_node(settings: NodeSettings, log_level: str = "info") -> int:
-    """Run a node until SIGTERM or SIGINT. Prints `ready` when it takes requests; returns the exit code."""
+def run_node(settings: NodeSettings, log_level: str = "info", parts: Parts | None = None) -> int:
+    """Run a node until SIGTERM or SIGINT. Prints `ready` when it takes requests; returns the exit code.
+
+    `parts` is for nodes under test (`under_test`).
+    """
     logging.basicConfig(
         level=log_level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", stream=sys.stderr
     )
@@ -36,18 +40,18 @@ def run_node(settings: NodeSettings, log_level: str = "info") -> int:
         boot = next_boot(folder.path)
         tune_process()
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            return runner.run(_serve(settings, folder, boot))
+            return runner.run(_serve(settings, folder, boot, parts))
     except (CannotStart, ValueError) as error:
         _log.error("%s", error)
         return 1
 
 
-async def _serve(settings: NodeSettings, folder: NodeFolder, boot: int) -> int:
+async def _serve(settings: NodeSettings, folder: NodeFolder, boot: int, parts: Parts | None) -> int:
     loop = asyncio.get_running_loop()
     over = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, over.set)
-    node = Node(settings, folder, boot)
+    node = Node(settings, folder, boot, parts)
     await node.start()
     kafka = KafkaListener(NodeBackend(node), _listener_settings(settings))
     http = HttpListener(NodeAdmin(node))

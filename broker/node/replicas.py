@@ -10,6 +10,7 @@ from quorate.broker.cluster.state import ClusterState
 from quorate.broker.cluster.values import GROUPS_QUEUE
 from quorate.broker.node.coordination import Coordination
 from quorate.broker.node.hosting import Wanted
+from quorate.broker.node.parts import Parts
 from quorate.broker.partition.partition import Partition
 from quorate.broker.partition.settings import PartitionSettings
 from quorate.consensus.core import GroupId, Offset, Role, RoleChange, Term
@@ -52,7 +53,8 @@ class Silent:
 class Replicas:
     """What runs here, and what of it leads."""
 
-    def __init__(self, runtime: MultiRaft, state: ClusterState, on_role: RoleHeard) -> None:
+    def __init__(self, runtime: MultiRaft, state: ClusterState, on_role: RoleHeard, parts: Parts) -> None:
+        self._parts = parts
         self._runtime = runtime
         self._state = state
         self._on_role = on_role
@@ -67,10 +69,11 @@ class Replicas:
         machine: StateMachine
         watcher: Watcher
         if wanted.queue == GROUPS_QUEUE:
-            machine = watcher = self.coordinations[group] = Coordination(self._runtime, group)
+            machine = watcher = self.coordinations[group] = self._parts.coordination(self._runtime, group)
         else:
             settings = partition_settings(self._state.queues[wanted.queue].settings)
-            machine = watcher = self.partitions[group] = Partition(self._runtime, group, log, settings)
+            partition = self._parts.partition(self._runtime, group, log, settings, self._parts.time)
+            machine = watcher = self.partitions[group] = partition
         fresh = log.last < 0
         await self._runtime.add_group(group, wanted.replica, log, machine, watcher=self.herald(group, watcher))
         if fresh and wanted.replica == wanted.partition.first[0]:

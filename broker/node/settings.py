@@ -131,6 +131,33 @@ class ListenSection(Section):
     http: Endpoint = setting("For HTTP.", Endpoint("127.0.0.1", 9192))
     peer: Endpoint = setting("For the other nodes.", Endpoint("127.0.0.1", 9292))
     advertise: str = setting("The host name that clients and nodes are told; empty: the host of each listener.", "")
+    advertise_kafka: Endpoint | None = setting(
+        "The whole address that Kafka clients are told, where the port differs too: behind a proxy, a load balancer or a"
+        " port mapping. Empty: `advertise` and the listener's port. HTTP is told with the same host.",
+        None,
+    )
+    advertise_peer: Endpoint | None = setting(
+        "The same for other nodes. Empty: `advertise` and the listener's port. It must reach this node from all of them;"
+        " for a way that only one of them can go see `peers.dial`.",
+        None,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeersSection(Section):
+    """How this node reaches the others. Of each pair of nodes the one with the lower id dials."""
+
+    dial: tuple[Member, ...] = setting(
+        "Where this node dials others, instead of where they say they are: through a tunnel, a proxy or NAT that only this"
+        " node sees.",
+        (),
+        example="3@127.0.0.1:19292",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len({member.node for member in self.dial}) != len(self.dial):
+            raise BadSettings("peers.dial names a node twice")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,6 +276,7 @@ class NodeSettings:
     node: NodeSection
     cluster: ClusterSection
     listen: ListenSection = field(default_factory=ListenSection)
+    peers: PeersSection = field(default_factory=PeersSection)
     queues: QueuesSection = field(default_factory=QueuesSection)
     raft: RaftSection = field(default_factory=RaftSection)
     storage: StorageSection = field(default_factory=StorageSection)
@@ -284,6 +312,7 @@ SECTIONS: dict[str, type[Section]] = {
         NodeSection,
         ClusterSection,
         ListenSection,
+        PeersSection,
         QueuesSection,
         RaftSection,
         StorageSection,

@@ -84,6 +84,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "str": _text,
     "Path": lambda value: Path(_text(value)),
     "Endpoint": lambda value: Endpoint.parse(_text(value)),
+    "Endpoint | None": lambda value: Endpoint.parse(value) if _text(value) else None,
     "tuple[Member, ...]": _texts(Member.parse),
     "tuple[Endpoint, ...]": _texts(Endpoint.parse),
 }
@@ -111,7 +112,7 @@ def sample() -> str:
         if one.default is not MISSING and one.default != ():
             return one.default
         if str(one.type).startswith("tuple"):
-            return () if name == "join" else (one.metadata["example"],)
+            return (one.metadata["example"],) if name == "members" else ()
         return _number_or_text(one.metadata["example"])
 
     return _write(value)
@@ -135,6 +136,8 @@ def literal(value: Any) -> str:
     """A value as it is written in a file."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if value is None:
+        return '""'
     if isinstance(value, int):
         return f"{value:_}" if value >= 10_000 else str(value)
     if isinstance(value, tuple) and not isinstance(value, (Endpoint, Member)):

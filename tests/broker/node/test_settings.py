@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from quorate.broker.node import toml
+from quorate.broker.node.folder import CannotStart, open_folder
+from quorate.broker.node.node import node_info
 from quorate.broker.node.settings import BadSettings, Endpoint, Member
 
 LEAST: dict[str, dict[str, Any]] = {
@@ -34,7 +36,11 @@ def test_every_setting_has_a_text() -> None:
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     settings = toml.from_tables(
         tables(
-            node={"rack": 'a "rack"'}, listen={"peer": "[::1]:7"}, queues={"auto_create": True}, raft={"election_ms": 1234}
+            node={"rack": 'a "rack"'},
+            listen={"peer": "[::1]:7", "advertise_kafka": "proxy:1"},
+            peers={"dial": ["2@127.0.0.1:5"]},
+            queues={"auto_create": True},
+            raft={"election_ms": 1234},
         )
     )
     file = tmp_path / "node.toml"
@@ -54,6 +60,9 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         ({"node": {"id": 2}}, "cluster.members names only"),
         ({"listen": {"kafka": "9092"}}, "listen.kafka: '9092' is no address"),
         ({"listen": {"kafka": "h:99999"}}, "is no address"),
+        ({"listen": {"advertise_peer": "9092"}}, "listen.advertise_peer: '9092' is no address"),
+        ({"listen": {"advertise_peer": 9092}}, "listen.advertise_peer must be a string"),
+        ({"peers": {"dial": ["2@a:1", "2@b:1"]}}, r"peers\.dial names a node twice"),
         ({"cluster": {"members": ["127.0.0.1:1"]}}, "is no member: write id@host:port"),
         ({"cluster": {"members": "1@a:1"}}, "must be a list of strings"),
         ({"cluster": {"members": ["1@a:1", "1@b:1"]}}, "names a node twice"),
@@ -77,3 +86,31 @@ def test_what_is_missing_is_shown(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("a = = 1")
     with pytest.raises(BadSettings, match="is not TOML"):
         toml.load(tmp_path / "bad.toml")
+
+
+def test_what_is_advertised() -> None:
+    """A host for all listeners, or whole addresses, which have the last word."""
+
+    def told(**listen: str) -> tuple[str, int, str, int]:
+        info = node_info(toml.from_tables(tables(listen={"kafka": "127.0.0.1:1", "peer": "127.0.0.2:2"} | listen)), "")
+        return info.host, info.kafka_port, info.peer_host, info.peer_port
+
+    assert told() == ("127.0.0.1", 1, "127.0.0.2", 2)
+    assert told(advertise="me") == ("me", 1, "me", 2)
+    assert told(advertise="me", advertise_kafka="proxy:3") == ("proxy", 3, "me", 2)
+    assert told(advertise_peer="tunnel:4") == ("127.0.0.1", 1, "tunnel", 4)
+
+
+def test_a_folder_belongs_to_one_node(tmp_path: Path) -> None:
+    ours = toml.from_tables(tables(node={"dir": str(tmp_path)}))
+    open_folder(ours)
+    open_folder(ours)
+    with pytest.raises(CannotStart, match="belongs to node 1 of cluster 'c', not to node 1 of 'other'"):
+        open_folder(toml.from_tables(tables(node={"dir": str(tmp_path)}, cluster={"id": "other"})))
+
+
+def test_an_owner_that_was_never_written_is_written_again(tmp_path: Path) -> None:
+    """As the power may have left it, when it was not synced."""
+    (tmp_path / "identity").touch()
+    open_folder(toml.from_tables(tables(node={"dir": str(tmp_path)})))
+    assert (tmp_path / "identity").read_text().startswith("c\n1\n")

@@ -1,0 +1,42 @@
+"""`python -m quorate.broker.node.under_test FILE --insecure-test-mode ...`: a node with a wrong clock or a planted bug.
+
+Chaos tests start nodes like this. No other code imports this module, and no setting of a node leads here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from quorate.broker.node import toml
+from quorate.broker.node.parts import Parts
+from quorate.broker.node.process import run_node
+from quorate.broker.node.sabotage import MODES
+from quorate.consensus.clock.shifted import ShiftedTime
+
+SWITCH = "--insecure-test-mode"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the node; returns its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m quorate.broker.node.under_test", description=__doc__)
+    parser.add_argument("file", type=Path, help="the node's TOML file")
+    parser.add_argument(SWITCH, action="store_true", help="say that this node may lose data; nothing runs without it")
+    parser.add_argument("--clock", type=Path, metavar="FILE", help="shift the wall clock as this file says")
+    parser.add_argument("--sabotage", choices=sorted(MODES), help="plant a bug")
+    said = parser.parse_args(arguments)
+    if not said.insecure_test_mode:
+        parser.error(f"a node under test may lose data: say {SWITCH} if that is meant")
+    parts = MODES[said.sabotage] if said.sabotage else Parts()
+    if said.clock:
+        parts = replace(parts, time=ShiftedTime(said.clock))
+    if said.sabotage:
+        print(f"sabotage: {said.sabotage}", file=sys.stderr, flush=True)
+    return run_node(toml.load(said.file), parts=parts)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,101 @@
+"""Membership that changes: nodes are drained and taken back, added and removed, all through the cluster's administration."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from random import Random
+
+from quorate.chaos.admin import AdminRefused
+from quorate.chaos.cluster import ClusterUnderTest
+from quorate.chaos.faults.api import Drawn, Fault, Parameters
+
+_DRAIN_S = 60.0
+
+
+class MemberFault(Fault):
+    """A change of members. One at a time."""
+
+    def victims(self, parameters: Parameters) -> frozenset[int]:
+        return frozenset()
+
+    def claims(self, parameters: Parameters) -> frozenset[str]:
+        return frozenset(["members"])
+
+
+class Drain(MemberFault):
+    """Everything is moved off a node, as far as there is another place for it, and may come back at the end."""
+
+    kind = "drain"
+    lasts_s = (4.0, 12.0)
+
+    def draw(self, rng: Random, nodes: Sequence[int]) -> Drawn:
+        node = rng.choice(sorted(nodes))
+        return Drawn(f"node {node}", {"node": node})
+
+    @asynccontextmanager
+    async def inflict(self, cluster: ClusterUnderTest, parameters: Parameters) -> AsyncIterator[None]:
+        node = parameters["node"]
+        await cluster.ask_any("POST", f"/v1/nodes/{node}/drain")
+        try:
+            yield
+        finally:
+            await cluster.ask_any("POST", f"/v1/nodes/{node}/undrain")
+
+
+class Rebalance(MemberFault):
+    """Replicas are moved to where there are fewer."""
+
+    kind = "rebalance"
+    lasts_s = (1.0, 3.0)
+
+    def draw(self, rng: Random, nodes: Sequence[int]) -> Drawn:
+        return Drawn("the cluster", {})
+
+    @asynccontextmanager
+    async def inflict(self, cluster: ClusterUnderTest, parameters: Parameters) -> AsyncIterator[None]:
+        await cluster.ask_any("POST", "/v1/rebalance", {"dry_run": False})
+        yield
+
+
+class Exchange(MemberFault):
+    """A new node joins, and gets replicas; at the end it is drained and removed. Its number is not used again."""
+
+    kind = "exchange"
+    lasts_s = (10.0, 20.0)
+
+    def draw(self, rng: Random, nodes: Sequence[int]) -> Drawn:
+        return Drawn("a new node", {})
+
+    @asynccontextmanager
+    async def inflict(self, cluster: ClusterUnderTest, parameters: Parameters) -> AsyncIterator[None]:
+        spares = cluster.spares
+        if not spares:
+            raise AdminRefused("there is no number left for a new node")
+        node = spares[0]
+        await cluster.add_node(node)
+        try:
+            await cluster.until_whole()
+            await cluster.ask_any("POST", "/v1/rebalance", {"dry_run": False})
+            yield
+        finally:
+            await self._take_away(cluster, node)
+
+    async def _take_away(self, cluster: ClusterUnderTest, node: int) -> None:
+        await cluster.ask_any("POST", f"/v1/nodes/{node}/drain")
+        async with asyncio.timeout(_DRAIN_S):
+            while True:
+                if not await _replicas(cluster, node):
+                    break
+                await asyncio.sleep(0.2)
+        await cluster.remove_node(node)
+
+
+async def _replicas(cluster: ClusterUnderTest, node: int) -> int:
+    said = await cluster.ask_any("GET", "/v1/nodes")
+    if isinstance(said, dict):
+        for one in said["nodes"]:
+            if one["id"] == node:
+                return int(one["replicas"])
+    return 0

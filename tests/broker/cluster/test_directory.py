@@ -1,0 +1,52 @@
+"""What a node knows of the others: who leads, who is alive, and what it tells clients when it may be cut off itself."""
+
+from __future__ import annotations
+
+from quorate.broker.cluster.directory import Directory, Leader, Status
+from quorate.consensus.core import GroupId, Millis, NodeId, Term
+
+ME, SECOND, THIRD = NodeId(1), NodeId(2), NodeId(3)
+ALL = (ME, SECOND, THIRD)
+GROUP = GroupId(5)
+
+
+def directory() -> Directory:
+    return Directory(ME, Millis(0), suspect_ms=100, dead_ms=1000)
+
+
+def leads(*groups: tuple[int, int]) -> Status:
+    return Status(1, 0, 0, tuple((GroupId(group), Term(term)) for group, term in groups))
+
+
+def test_the_highest_term_is_right() -> None:
+    here = directory()
+    here.hear(SECOND, leads((5, 7)), Millis(0))
+    here.hear(THIRD, leads((5, 6)), Millis(0))
+    assert here.leader_of(GROUP, Millis(0)) == Leader(SECOND, Term(7))
+
+
+def test_who_resigned_does_not_name_itself() -> None:
+    """A leader that is cut off resigns, and hears of no other: it used to send clients to itself for as long."""
+    here = directory()
+    here.learn(GROUP, ME, Term(3))
+    here.resign(GROUP)
+    assert here.leader_of(GROUP, Millis(0)) is None
+    here.learn(GROUP, SECOND, Term(4))
+    here.hear(SECOND, leads(), Millis(0))
+    here.resign(GROUP)
+    assert here.leader_of(GROUP, Millis(0)) == Leader(SECOND, Term(4))
+
+
+def test_clients_are_not_told_of_a_dead_node() -> None:
+    here = directory()
+    here.hear(SECOND, leads(), Millis(500))
+    assert here.worth_trying(ALL, Millis(500)) == [ME, SECOND]
+
+
+def test_whoever_is_cut_off_still_tells_of_the_others() -> None:
+    assert directory().worth_trying(ALL, Millis(500)) == list(ALL)
+    assert directory().worth_trying((ME,), Millis(500)) == [ME]
+    assert directory().cut_off(ALL, Millis(500))
+    assert not directory().cut_off((ME,), Millis(500))
+    assert [directory().guess(ALL, Millis(now)) for now in (0, 1_000, 2_000)] == [SECOND, THIRD, SECOND]
+    assert directory().guess((ME,), Millis(0)) is None

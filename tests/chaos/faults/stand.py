@@ -1,0 +1,108 @@
+"""A real cluster under test, with a producer and a reader beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from quorate.chaos.admin import ask
+from quorate.chaos.cluster import ClusterOptions, ClusterUnderTest
+
+TOPIC = "t"
+PATIENCE_S = 60.0
+
+
+class Stand:
+    """Blocking calls of the client run in threads, so that the cluster's own coroutines go on."""
+
+    def __init__(self, cluster: ClusterUnderTest) -> None:
+        self.cluster = cluster
+        self.acked: list[str] = []
+        common: dict[str, str | int | float | bool] = {"bootstrap.servers": cluster.bootstrap, "log_level": 0}
+        self.admin = AdminClient(common)
+        self._producer = Producer(common | {"acks": "all", "linger.ms": 0, "delivery.timeout.ms": int(PATIENCE_S * 1000)})
+
+    async def create(self) -> None:
+        made = self.admin.create_topics([NewTopic(TOPIC, 1, 3)])[TOPIC]
+        await asyncio.to_thread(made.result, PATIENCE_S)
+
+    async def leader(self) -> int:
+        """The node that leads the topic, as the cluster says."""
+        said = await asyncio.to_thread(self.admin.list_topics, TOPIC, 20)
+        return int(said.topics[TOPIC].partitions[0].leader)
+
+    async def produce(self, count: int = 1) -> float:
+        """Produce, each acknowledged before the next; how long the slowest took."""
+        return await asyncio.to_thread(self._produce, count)
+
+    def _produce(self, count: int) -> float:
+        slowest = 0.0
+        for _ in range(count):
+            value, begun = f"v{len(self.acked)}", time.monotonic()
+            errors: list[KafkaError | None] = []
+
+            def delivered(error: KafkaError | None, message: Message, errors: list[KafkaError | None] = errors) -> None:
+                errors.append(error)
+
+            self._producer.produce(TOPIC, value, on_delivery=delivered)
+            self._producer.flush(2 * PATIENCE_S)
+            if errors != [None]:
+                raise RuntimeError(f"{value} was not acknowledged: {errors}")
+            self.acked.append(value)
+            slowest = max(slowest, time.monotonic() - begun)
+        return slowest
+
+    async def read(self) -> list[tuple[str, int]]:
+        """Everything in the topic up to its end: values and log times."""
+        return await asyncio.to_thread(self._read)
+
+    def _read(self) -> list[tuple[str, int]]:
+        consumer = Consumer({"bootstrap.servers": self.cluster.bootstrap, "group.id": "reader", "log_level": 0})
+        try:
+            place = TopicPartition(TOPIC, 0, 0)
+            _, end = consumer.get_watermark_offsets(place, timeout=PATIENCE_S)
+            consumer.assign([place])
+            found, deadline = list[tuple[str, int]](), time.monotonic() + PATIENCE_S
+            while consumer.position([place])[0].offset < end:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{len(found)} messages read, and {end} is the end")
+                message = consumer.poll(0.2)
+                if message is not None and message.error() is None:
+                    found.append(((message.value() or b"").decode(), message.timestamp()[1]))
+            return found
+        finally:
+            consumer.close()
+
+    async def states(self, asked: int) -> dict[int, str]:
+        """How a node sees the others."""
+        said = await ask(self.cluster.http(asked), "GET", "/v1/nodes")
+        return {one["id"]: one["state"] for one in said["nodes"]}
+
+    async def until_seen(self, asked: int, state: str, nodes: list[int]) -> None:
+        """Wait until a node sees others in a state."""
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                seen = await self.states(asked)
+                if all(seen[node] == state for node in nodes):
+                    return
+                await asyncio.sleep(0.05)
+
+
+@asynccontextmanager
+async def stand(folder: Path, sabotage: str | None = None) -> AsyncIterator[Stand]:
+    """A cluster of three, and one topic. Nothing of it is left afterwards."""
+    cluster = ClusterUnderTest(folder, ClusterOptions(sabotage=sabotage))
+    try:
+        await cluster.start()
+        made = Stand(cluster)
+        await made.create()
+        yield made
+    finally:
+        await cluster.stop()

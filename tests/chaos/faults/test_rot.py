@@ -1,0 +1,60 @@
+"""Rotten files: every type can be hit, the same seed hits the same bits, and what was hit can be mended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from quorate.chaos.faults.rot import FILE_TYPES, damage, mend
+
+NAMES = ("db/000001.log", "db/000002.ldb", "db/MANIFEST-000003", "db/CURRENT", "promise")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for log in ("g0-1", "g1-1"):
+        (tmp_path / "logs" / log / "db").mkdir(parents=True)
+        for name in NAMES:
+            (tmp_path / "logs" / log / name).write_bytes(bytes(range(100)))
+    return tmp_path
+
+
+def content(folder: Path) -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
+
+
+@pytest.mark.parametrize("how", ["flip", "truncate"])
+@pytest.mark.parametrize("type_", FILE_TYPES)
+def test_damage_and_mending(folder: Path, type_: str, how: str) -> None:
+    before = content(folder)
+    done = damage(folder, type_, how, Random(7))
+    hit = {file for file, data in content(folder).items() if data != before[file]}
+    assert hit == {one.file for one in done}
+    assert len(hit) in (1, 2)
+    for file in hit:
+        assert (len(file.read_bytes()) < 100) == (how == "truncate")
+    assert mend(done) == len(done)
+    assert content(folder) == before
+    assert [one[:2] for one in damage(folder, type_, how, Random(7))] == [one[:2] for one in done]
+
+
+def test_what_was_written_since_is_left_alone(folder: Path) -> None:
+    done = damage(folder, "journal", "truncate", Random(1))
+    for one in done:
+        one.file.write_bytes(b"another" * 30)
+    assert mend(done) == 0
+
+
+def test_what_was_put_aside_is_mended_there(folder: Path) -> None:
+    (one, *_) = damage(folder, "table", "flip", Random(1))
+    aside = one.file.parents[1] / "before" / one.file.name
+    aside.parent.mkdir()
+    one.file.rename(aside)
+    assert mend([one]) == 1
+    assert aside.read_bytes() == bytes(range(100))
+
+
+def test_nothing_to_damage(tmp_path: Path) -> None:
+    assert damage(tmp_path, "table", "flip", Random(1)) == []
