@@ -142,7 +142,7 @@ class Reading:
             return self._list_later(timestamp, epoch)
         self._require_current(epoch)
         if timestamp == LATEST:
-            return ListedOffset(self.high_watermark, -1, self.term)
+            return self._latest(epoch)
         if timestamp == EARLIEST:
             return ListedOffset(self.log_start, -1, self._epoch_of(self.log_start))
         if timestamp == MAX_TIMESTAMP:
@@ -150,6 +150,15 @@ class Reading:
         if timestamp < 0:
             return _NOTHING
         return self._find(timestamp)
+
+    async def _latest(self, epoch: int) -> ListedOffset:
+        """The log's end as of now: whoever was deposed and has not heard of it cannot say, and is found out here."""
+        try:
+            end = await self._runtime.read_index(self._group)
+        except OperationFailed as error:
+            raise failure_of(error) from error
+        self._require_current(epoch)
+        return ListedOffset(max(end, self._commit) + 1, -1, self.term)
 
     async def _list_later(self, timestamp: int, epoch: int) -> ListedOffset:
         """A leader that is about to know what is committed is waited for: some clients do not ask again."""

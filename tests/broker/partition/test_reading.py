@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from quorate.broker.partition import EpochEnd, Fetched, KafkaFailure
+from quorate.broker.protocol.kafka.errors import Error
 from quorate.consensus.batch.control import ControlType, read_control
 from quorate.consensus.batch.header import base_offset
 from quorate.consensus.core import Configuration, GroupId, NodeId, Offset, RaftSettings, new_group
 from quorate.consensus.storage.api import Corrupt, LogStore
 from quorate.consensus.storage.level import LevelLog
-from tests.broker.partition.lab import PartitionCluster, append, batch, began, fetch, listed, run
+from tests.broker.partition.lab import PartitionCluster, append, batch, began, fetch, listed, refused, run
 from tests.support.cluster import G1
 
 FORGETFUL = RaftSettings(heartbeat_ms=30, election_ms=300, tail_bytes=1)
@@ -105,7 +106,6 @@ def test_nothing_uncommitted_is_read() -> None:
             if leader.leads:
                 got = await fetch(leader, 0)
                 assert (got.high_watermark, got.next_offset) == (end, end)
-                assert (await listed(leader, -1)).offset == end
             with pytest.raises(KafkaFailure):
                 await waits
 
@@ -194,5 +194,24 @@ def test_a_damaged_batch_is_not_served(caplog: pytest.LogCaptureFixture) -> None
                 await fetch(leader, placed.base_offset + 1)
             assert caught.value.error == 56
             assert "a test damaged it" in caplog.text
+
+    run(main())
+
+
+def test_who_cannot_reach_a_majority_does_not_say_where_the_log_ends() -> None:
+    """It may have been deposed without having heard of it."""
+
+    async def main() -> None:
+        async with PartitionCluster() as cluster:
+            leader = await cluster.led()
+            await append(leader, batch(3))
+            assert (await listed(leader, -1)).offset == leader.high_watermark
+            for node in cluster.others(leader):
+                await cluster.crash(node)
+            # Reads of what is known to be committed go on; this one needs the others.
+            assert leader.leads
+            with pytest.raises(KafkaFailure) as caught:
+                await listed(leader, -1)
+            assert refused(caught.value, Error.NOT_LEADER_OR_FOLLOWER)
 
     run(main())
