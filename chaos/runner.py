@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ import quorate
 from quorate.chaos.api import FaultEvent, Nemesis, System
 from quorate.chaos.checkers import CHECKERS, Checker, Verdict, judge
 from quorate.chaos.clients.crew import pause
-from quorate.chaos.history import FILE, Action, History, Recorder
+from quorate.chaos.history import FILE, Action, History, Operation, Place, Recorder
 from quorate.chaos.replicas import record_replicas, whereabouts
 from quorate.chaos.watch import LeaderWatch
 from quorate.chaos.workloads import WORKLOADS, Stage, Workload
@@ -263,11 +264,7 @@ def problems_of(history: History) -> list[str]:
         for one in history.of(Action.FINAL)
         if one.outcome != "ok"
     ]
-    problems += [
-        f"node {one.node}'s replica of {one.place} could not be read: {one.error}"
-        for one in history.of(Action.REPLICA)
-        if one.outcome != "ok"
-    ]
+    problems += _unread_replicas(history)
     problems += [
         f"node {one.node} did not say which topics it knows in the end: {one.error}"
         for one in history.of(Action.TOPICS)
@@ -277,6 +274,20 @@ def problems_of(history: History) -> list[str]:
         problems.append("nothing was read in the end: the run was cut short, or the cluster did not come back")
     if not any(one.outcome == "ok" for one in history.of(Action.PRODUCE)):
         problems.append("no message was acknowledged: the run proves nothing")
+    return problems
+
+
+def _unread_replicas(history: History) -> list[str]:
+    """Partitions without a readable majority. A nemesis may damage a minority of disks for good; that is no problem."""
+    replicas: dict[Place, list[Operation]] = defaultdict(list)
+    for one in history.of(Action.REPLICA):
+        replicas[one.place].append(one)
+    problems = []
+    for place, found in replicas.items():
+        unread = [one for one in found if one.outcome != "ok"]
+        if 2 * len(unread) >= len(found):
+            reasons = "; ".join(f"node {one.node}: {one.error or 'cut short'}" for one in unread)
+            problems.append(f"{len(unread)} of {len(found)} replicas of {place} could not be read: {reasons}")
     return problems
 
 

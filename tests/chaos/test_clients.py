@@ -59,8 +59,10 @@ def test_nonsense_is_no_answer(answer: bytes) -> None:
 
 def test_silence_is_no_answer() -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()
-        writer.close()
+        try:
+            await reader.read()
+        finally:
+            writer.close()
 
     async def ask() -> None:
         async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:

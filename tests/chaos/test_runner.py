@@ -12,7 +12,7 @@ import pytest
 from quorate.chaos.api import NodeUnderTest
 from quorate.chaos.history import FILE, Action, History, Place, Record, Recorder, load
 from quorate.chaos.report import write_report
-from quorate.chaos.runner import Audience, Order, Result, Run, RunFailed, Status, check_again
+from quorate.chaos.runner import Audience, Order, Result, Run, RunFailed, Status, check_again, problems_of
 from quorate.chaos.workloads import Stage, Workload
 from tests.chaos.plain import PlainCluster, make_killer
 
@@ -182,3 +182,17 @@ def test_a_history_that_names_no_workload_is_checked_by_all() -> None:
     history: History = recorder.snapshot()
     assert history.final.keys() == {Place("t", 0)}
     assert len(check_again(history).verdicts) > 10
+
+
+@pytest.mark.parametrize(("damaged", "problems"), [(1, 0), (2, 1)])
+def test_a_minority_of_damaged_replicas_is_no_problem(damaged: int, problems: int) -> None:
+    recorder = Recorder()
+    _write(recorder)
+    _keep(recorder)
+    for node in (1, 2, 3):
+        number = recorder.invoke("end", Action.REPLICA, **PLACE, node=node)
+        if node <= damaged:
+            recorder.fail(number, "a wrong checksum")
+        else:
+            recorder.ok(number, records=[], offset=1)
+    assert len(problems_of(recorder.snapshot())) == problems
