@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from quorate.chaos.faults.disk_control import Disk, find_library
 from quorate.consensus.core import new_group
 from quorate.consensus.storage.api import Corrupt
 from quorate.consensus.storage.level import LevelLog
 from tests.consensus.storage.conftest import SMALL
 from tests.consensus.storage.workload import image_of, next_write, same
-from tests.support import powerloss
 from tests.support.batches import THREE, append, data_batch
 from tests.support.disk import Image
 
@@ -107,20 +107,21 @@ def test_kill_in_the_middle_of_appends(tmp_path: Path, start_crasher: Callable[.
 
 @pytest.mark.timeout(DEADLINE_S)
 def test_power_loss(tmp_path: Path, start_crasher: Callable[..., Crasher], crash_rounds: int) -> None:
-    crasher, syncs = start_powerless(tmp_path, start_crasher)
+    crasher, disk = start_powerless(tmp_path, start_crasher)
     rng = random.Random(crash_rounds)
     lost = 0
     before = Image(new_group(THREE))
     for number in range(crash_rounds):
-        path = tmp_path / f"log-{number // ROUNDS_PER_LOG}"
+        path = disk.folder / f"log-{number // ROUNDS_PER_LOG}"
         if number % ROUNDS_PER_LOG == 0:
             before = Image(new_group(THREE))
         promise = path / "promise"
         old_promise = promise.read_bytes() if promise.exists() else b""
-        syncs.write_text(everything_is_synced(path))
+        # What the last round left has been on the disk for long.
+        disk.settle()
         acknowledged = crasher.round(path, number, rng.randrange(0, 25), rng.randrange(0, 3_000))
         kept_promise = promise.read_bytes() if promise.exists() else b""
-        lost += powerloss.lose_power(path, syncs, rng)
+        lost += disk.lose_power(rng)
         # The promise is not synced on the way: the disk has it as it was, or as it became.
         if promise.exists():
             promise.write_bytes(kept_promise if rng.random() < 0.5 else old_promise)
@@ -130,22 +131,18 @@ def test_power_loss(tmp_path: Path, start_crasher: Callable[..., Crasher], crash
     assert lost > 0, "nothing was ever lost: the harness does nothing"
 
 
-def start_powerless(tmp_path: Path, start: Callable[..., Crasher]) -> tuple[Crasher, Path]:
-    syncs = tmp_path / "syncs"
-    return start(powerloss.environment(powerloss.build(tmp_path), syncs)), syncs
-
-
-def everything_is_synced(path: Path) -> str:
-    """The list of syncs with which a round begins: what the last round left has been on the disk for long."""
-    return "".join(f"S\t{file.stat().st_size}\t{file}\n" for file in path.rglob("*") if file.is_file())
+def start_powerless(tmp_path: Path, start: Callable[..., Crasher]) -> tuple[Crasher, Disk]:
+    """Fails clearly where there is no C compiler: without it nothing here can be tested."""
+    disk = Disk(tmp_path / "logs", tmp_path / "control")
+    return start(os.environ | disk.environment(find_library())), disk
 
 
 def test_without_sync_the_harness_loses_acknowledged_writes(tmp_path: Path, start_crasher: Callable[..., Crasher]) -> None:
     """The proof that the test above can fail."""
-    crasher, syncs = start_powerless(tmp_path, start_crasher)
-    path = tmp_path / "log"
+    crasher, disk = start_powerless(tmp_path, start_crasher)
+    path = disk.folder / "log"
     acknowledged = crasher.round(path, seed=1, acks=8, delay_us=0, sync=False)
-    assert powerloss.lose_power(path, syncs, random.Random(1)) > 0
+    assert disk.lose_power(random.Random(1)) > 0
     log = opened(path)
     with pytest.raises(AssertionError, match="are not what is there"):
         check(log, Image(new_group(THREE)), 1, acknowledged)
@@ -169,16 +166,18 @@ def test_the_promise_finds_acknowledged_writes_that_are_gone(tmp_path: Path) -> 
 DYING_DISK = """
 import sys
 from pathlib import Path
+from quorate.chaos.faults.disk_control import Disk
 from quorate.consensus.core import Offset, new_group
 from quorate.consensus.storage.api import StorageFailed
 from quorate.consensus.storage.level import LevelLog
 from tests.support.batches import THREE, append, data_batch
 
-switch = Path(sys.argv[2])
-log = LevelLog.open(Path(sys.argv[1]), new_group(THREE))
+folder = Path(sys.argv[1])
+disk = Disk(folder, Path(sys.argv[2]))
+log = LevelLog.open(folder, new_group(THREE))
 log.write([append(data_batch(0))])
 for broken in (True, True, False):
-    switch.touch() if broken else switch.unlink()
+    disk.fail_syncs() if broken else disk.heal()
     try:
         log.write([append(data_batch(1))])
     except StorageFailed as error:
@@ -188,9 +187,9 @@ for broken in (True, True, False):
 
 def test_a_failed_sync_is_final(tmp_path: Path) -> None:
     """What the disk has after it is not known: the replica must stop, even if the next sync were to succeed."""
-    environment = powerloss.failing_environment(powerloss.build(tmp_path), tmp_path / "switch")
+    environment = os.environ | Disk(tmp_path / "log", tmp_path / "control").environment(find_library())
     done = subprocess.run(
-        [sys.executable, "-c", DYING_DISK, tmp_path / "log", tmp_path / "switch"],
+        [sys.executable, "-c", DYING_DISK, tmp_path / "log", tmp_path / "control"],
         cwd=ROOT,
         env=environment | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
