@@ -7,8 +7,7 @@ struct.error; `malformed` turns those into BadMessage once, around a whole messa
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 from typing import Final
 
 from quorate.broker.protocol.kafka.errors import BadMessage, BadValue
@@ -21,15 +20,29 @@ MAX_VARINT_BYTES: Final = 5
 Buffer = bytes | bytearray | memoryview
 
 
-@contextmanager
-def malformed() -> Iterator[None]:
+class _Malformed:
+    """One object serves all blocks: it remembers nothing, and a generator for each would cost as much as a header."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        """Nothing."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            return
+        if isinstance(error, (IndexError, struct.error)):
+            raise BadMessage("the message ends too early") from error
+        if isinstance(error, UnicodeDecodeError):
+            raise BadMessage("a string is not UTF-8") from error
+
+
+_MALFORMED: Final = _Malformed()
+
+
+def malformed() -> _Malformed:
     """What reading past the end, or text that is none, raises is BadMessage outside of this block."""
-    try:
-        yield
-    except (IndexError, struct.error) as error:
-        raise BadMessage("the message ends too early") from error
-    except UnicodeDecodeError as error:
-        raise BadMessage("a string is not UTF-8") from error
+    return _MALFORMED
 
 
 def read_uvarint(view: memoryview, at: int) -> tuple[int, int]:
@@ -51,6 +64,9 @@ def read_uvarint(view: memoryview, at: int) -> tuple[int, int]:
 def read_length(view: memoryview, at: int, flexible: bool, *, short: bool = False) -> tuple[int, int]:
     """The length before a string (`short`: 16 bits), bytes or an array: -1 is null. Not yet compared with what remains."""
     if flexible:
+        byte = view[at]
+        if byte < 0x80:  # nearly all of them
+            return byte - 1, at + 1
         length, at = read_uvarint(view, at)
         return length - 1, at
     if short:
@@ -132,7 +148,10 @@ def write_uvarint(out: bytearray, value: int) -> None:
 def write_length(out: bytearray, length: int, flexible: bool, *, short: bool = False) -> None:
     """The length before a string (`short`: 16 bits), bytes or an array: -1 is null."""
     if flexible:
-        write_uvarint(out, length + 1)
+        if length < 0x7F:
+            out.append(length + 1)
+        else:
+            write_uvarint(out, length + 1)
     elif short:
         out += INT16.pack(length)
     else:
