@@ -106,7 +106,9 @@ class Partition(Reading):
         elif len(self._early) < _EARLY:
             self._early.append((data, header, acks, done))
         else:
-            raise self._not_leading()
+            failure = self._not_leading()
+            self._producers.refused(header.producer_id, header.producer_epoch, header.base_sequence, failure.error)
+            raise failure
 
     def _append_once(self, data: memoryview | bytearray, header: Header, acks: int, done: AppendDone) -> None:
         """Append a batch of an idempotent producer, unless it was appended before. Raises KafkaFailure."""
@@ -145,6 +147,7 @@ class Partition(Reading):
         except OperationFailed as error:
             if entry is not None:
                 self._producers.forget(entry)
+                self._producers.failed(entry, error)
             raise failure_of(error) from error
         if acks == NONE:
             done(self._unplaced())
@@ -208,6 +211,7 @@ class Partition(Reading):
         self._term_start = term_start
         if not self.leads:
             self._pollers.all()
+            self._producers.deposed()
             if change.role is Role.STOPPED:
                 self._stopped = True
                 self._appliers.all()

@@ -6,10 +6,10 @@ Judged by the replicated state and by what this leader has appended that is not 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from quorate.broker.partition.state import SEQUENCE_MASK, Kept, PartitionState, last_sequence
-from quorate.broker.partition.values import KafkaFailure
+from quorate.broker.partition.values import KafkaFailure, failure_of
 from quorate.broker.protocol.kafka.errors import Error
 from quorate.consensus.batch.header import Header
 from quorate.consensus.core import Offset
@@ -17,6 +17,7 @@ from quorate.consensus.runtime import OperationFailed, Outcome
 
 Settled = Callable[[Outcome], None]
 NOT_YET: Final = -1
+_MAX_REFUSED: Final = 10_000
 
 
 class InFlight:
@@ -35,15 +36,25 @@ class InFlight:
         """Its offset once it is committed."""
 
 
+class _Refused(NamedTuple):
+    """The first batch of a producer that this leader sent away to be tried again, and the reason."""
+
+    epoch: int
+    first: int
+    error: int
+
+
 class Producers:
     """The verdicts. `state` is the partition's; it is replaced when a snapshot is loaded."""
 
-    __slots__ = ("_flying", "state")
+    __slots__ = ("_flying", "_refused", "state")
 
     # _flying: per producer in the order of appends; committed ones before those that are not.
+    # _refused: what a producer will send again before it goes on.
     def __init__(self, state: PartitionState) -> None:
         self.state = state
         self._flying: dict[int, list[InFlight]] = {}
+        self._refused: dict[int, _Refused] = {}
 
     def judge(self, header: Header) -> InFlight | Kept | None:
         """None for a batch that may be appended; what it repeats, if it does. Raises KafkaFailure."""
@@ -68,14 +79,37 @@ class Producers:
             for kept in known.batches:
                 if kept.first == first and kept.last == end:
                     return kept
+        refused = self._refused.get(producer)
+        if refused is not None and refused.epoch == epoch and _follows(first, refused.first):
+            raise KafkaFailure(refused.error, f"sequence {refused.first} of producer {producer} has to come again first")
         raise KafkaFailure(
             Error.OUT_OF_ORDER_SEQUENCE_NUMBER, f"producer {producer} sends sequence {first}, and {last} was its last"
         )
+
+    def refused(self, producer: int, epoch: int, first: int, error: int) -> None:
+        """This leader did not take a batch, and the producer will send it again. What it sent behind it must wait likewise.
+
+        That is no gap of the producer's making. Told that it were one, clients begin a new epoch, and then nobody recognizes
+        the batches before it that are in doubt: they would be appended twice.
+        """
+        known = self._refused.get(producer)
+        if known is not None and known.epoch == epoch and _follows(first, known.first):
+            return
+        if len(self._refused) >= _MAX_REFUSED:
+            self._refused.clear()
+        self._refused[producer] = _Refused(epoch, first, error)
+
+    def deposed(self) -> None:
+        """This replica does not lead: whatever it refused, the next leader knows nothing of it."""
+        self._refused.clear()
 
     def appended(self, header: Header, settled: Settled) -> InFlight:
         """The batch is about to be given to the log; tell `decided` what became of it."""
         producer, first = header.producer_id, header.base_sequence
         entry = InFlight(producer, header.producer_epoch, first, last_sequence(first, header.last_delta), settled)
+        refused = self._refused.get(producer)
+        if refused is not None and (refused.epoch, refused.first) == (entry.epoch, first):
+            del self._refused[producer]
         self._flying.setdefault(producer, []).append(entry)
         return entry
 
@@ -83,11 +117,19 @@ class Producers:
         """The log's verdict on a batch."""
         if isinstance(outcome, OperationFailed):
             self.forget(entry)
+            self.failed(entry, outcome)
         else:
             entry.base = outcome.offset
         settled, entry.settled = entry.settled, []
         for waiter in settled:
             waiter(outcome)
+
+    def failed(self, entry: InFlight, failure: OperationFailed) -> None:
+        """The log did not take a batch, or its fate is not known. If the producer will send it again, it comes first."""
+        if failure.retriable:
+            # What stands behind one whose fate is not known has certainly not happened.
+            error = failure_of(failure).error if failure.definite else Error.NOT_LEADER_OR_FOLLOWER
+            self.refused(entry.producer, entry.epoch, entry.first, error)
 
     def forget(self, entry: InFlight) -> None:
         """It did not happen, or nobody here knows: the log will tell the next leader."""
@@ -119,6 +161,11 @@ class Producers:
     def in_flight(self) -> int:
         """How many batches are remembered beside the state."""
         return sum(map(len, self._flying.values()))
+
+
+def _follows(sequence: int, other: int) -> bool:
+    """Whether a sequence number is the other one or comes after it; they wrap."""
+    return (sequence - other) & SEQUENCE_MASK <= SEQUENCE_MASK >> 1
 
 
 def _check_epoch(producer: int, epoch: int, first: int, current: int) -> None:

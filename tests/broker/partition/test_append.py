@@ -176,6 +176,44 @@ def test_an_idempotent_append_waits_until_a_new_leader_knows_its_log() -> None:
     run(main())
 
 
+def test_what_follows_a_batch_that_was_sent_away_is_no_gap() -> None:
+    """Told that it were one, librdkafka begins a new epoch, and what is in doubt before it is appended twice."""
+
+    async def main() -> None:
+        async with PartitionCluster() as cluster:
+            leader = await cluster.led()
+            node, away = cluster.node_of(leader), cluster.others(leader)[0]
+            await append(leader, batch(1, Producer(7, 0, 0)))
+            await cluster.crash(away)
+            # Nothing is appended until the transfer has failed.
+            handing = asyncio.ensure_future(cluster.running[node].transfer(G1, replica_id(away)))
+            await asyncio.sleep(0)
+            refusals = []
+            for sequence in (1, 2, 3):
+                with pytest.raises(KafkaFailure) as caught:
+                    await append(leader, batch(1, Producer(7, 0, sequence)))
+                refusals.append((caught.value.error, caught.value.definite))
+            assert len(set(refusals)) == 1
+            assert refusals[0][0] != Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+            with pytest.raises(OperationFailed):
+                await handing
+            raft = cluster.running[node]._group(G1).raft
+            await until(lambda: not raft.transfer_to, "the leader goes on")
+            with pytest.raises(KafkaFailure) as caught:
+                await append(leader, batch(1, Producer(7, 0, 2)))
+            assert (caught.value.error, caught.value.definite) == refusals[0], "the one before it comes first"
+            placed = [(await append(leader, batch(1, Producer(7, 0, number)))).base_offset for number in (1, 2, 3)]
+            assert placed == sorted(placed)
+            with pytest.raises(KafkaFailure) as caught:
+                await append(leader, batch(1, Producer(7, 0, 5)))
+            assert caught.value.error == Error.OUT_OF_ORDER_SEQUENCE_NUMBER, "that one is a gap"
+            with pytest.raises(KafkaFailure) as caught:
+                await append(leader, batch(1, Producer(7, 1, 9)))
+            assert caught.value.error == Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+    run(main())
+
+
 def test_what_a_lost_leader_had_in_flight_is_uncertain_and_can_be_sent_again() -> None:
     async def main() -> None:
         async with PartitionCluster() as cluster:
