@@ -36,7 +36,7 @@ Parts (all of them, unless --only names some):
 \b
 Examples:
   python -m bench.kafka                                   everything; at most 12 minutes
-  python -m bench.kafka --quick                           one short round, no growth; about 2 minutes
+  python -m bench.kafka --quick                           one short round, no growth; 2 to 3 minutes
   python -m bench.kafka --quick --system quorate          Quorate alone
   python -m bench.kafka --only growth                     one part
   python -m bench.kafka --json figures.json               every reading, for a script ("-" prints them)
@@ -52,7 +52,7 @@ PARTS = ("throughput", "latency", "failover", "growth")
 @click.option("--quick", is_flag=True, help="A quick look: one round, short readings, few kills, growth only if named.")
 @click.option("--only", type=click.Choice(PARTS), multiple=True, help="Run this part alone; may be repeated.")
 @click.option("--system", "systems", type=click.Choice(SYSTEMS), multiple=True, help="Only this system; may be repeated.")
-@click.option("--seconds", type=click.FloatRange(min=0.2), help="Length of one reading.  [default: 4, quick: 1.5]")
+@click.option("--seconds", type=click.FloatRange(min=0.2), help="Length of one reading.  [default: 2.5, quick: 1.5]")
 @click.option("--rounds", type=click.IntRange(min=1), help="How often each system is visited.  [default: 2, quick: 1]")
 @click.option(
     "--dir", "folder", type=click.Path(path_type=Path), help="Where the logs are put.  [default: a temporary folder]"

@@ -56,11 +56,11 @@ QUICK = Plan(
 FULL = Plan(
     rounds=2,
     sizes=(100, 1_024),
-    seconds=4.0,
-    latency_seconds=3.0,
-    warm_seconds=5.0,
+    seconds=2.5,
+    latency_seconds=2.0,
+    warm_seconds=3.0,
     linger_0=True,
-    kills={"quorate": 8, "kafka": 3, "kafka-fsync": 0, "nats": 5},
+    kills={"quorate": 6, "kafka": 2, "kafka-fsync": 0, "nats": 3},
 )
 
 

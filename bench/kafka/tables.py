@@ -33,6 +33,9 @@ def as_tables(figures: Figures) -> RenderableType:
     blocks += [Text(line, style="red") for line in _missing(figures)]
     if figures.throughput or figures.latency or figures.gaps:
         blocks.append(_aims(figures))
+    if figures.quick:
+        note = "A quick run ends before Java is warm: it shows that everything works, and says little about Kafka's speed."
+        blocks.append(Text(note, style="yellow"))
     return Group(*blocks)
 
 
