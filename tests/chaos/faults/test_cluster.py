@@ -83,8 +83,8 @@ def test_disks_clocks_and_power(tmp_path: Path) -> None:
         async with stand(tmp_path) as on:
             cluster, all_nodes = on.cluster, on.cluster.members
             assert await on.produce(5) < 10
-            async with Slow().inflict(cluster, {"nodes": all_nodes, "sync_ms": 400}):
-                assert await on.produce() >= 0.4
+            async with Slow().inflict(cluster, {"nodes": all_nodes, "sync_ms": 150}):
+                assert await on.produce() >= 0.15
             await check_whole(on)
 
             node = await on.leader()
