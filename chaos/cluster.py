@@ -105,17 +105,23 @@ class ClusterUnderTest:
         """Numbers of nodes that may still be added."""
         return [node for node in self._handles if node not in self.members]
 
+    def _of(self, node: int) -> Handles:
+        found = self._handles.get(node)
+        if found is None:
+            raise ValueError(f"there is no node {node}")
+        return found
+
     def http(self, node: int) -> str:
         return f"http://{self._handles[node].settings.listen.http}"
 
     def process(self, node: int) -> NodeProcess:
-        return self._handles[node].process
+        return self._of(node).process
 
     def disk(self, node: int) -> Disk:
-        return self._handles[node].disk
+        return self._of(node).disk
 
     def clock(self, node: int) -> Clock:
-        return self._handles[node].clock
+        return self._of(node).clock
 
     # Life.
 

@@ -11,6 +11,8 @@ from quorate.chaos.cluster import ClusterUnderTest
 from quorate.chaos.faults.api import Drawn, Fault, Parameters, listed, some_of
 from quorate.chaos.faults.rot import FILE_TYPES, Damage, damage, mend
 
+_BEARABLE_MS = 100
+
 
 class DiskFault(Fault):
     """A fault that owns the disks of some nodes while it lasts."""
@@ -43,17 +45,20 @@ class Full(DiskFault):
 
 
 class Slow(DiskFault):
-    """Every sync takes long. It may be the disks of all nodes: nothing fails, it takes its time."""
+    """Every sync takes long: on any number of nodes up to a third of an election timeout, on a minority much longer. With a
+    majority of disks slower than elections wait there is no leader: a vote has to be synced."""
 
     kind = "slow-disk"
 
     def draw(self, rng: Random, nodes: Sequence[int]) -> Drawn:
-        hit = sorted(rng.sample(sorted(nodes), rng.randint(1, len(nodes))))
-        sync_ms = rng.choice([rng.randint(5, 50), rng.randint(50, 300), rng.randint(300, 1_500)])
+        if rng.random() < 0.5:
+            hit, sync_ms = sorted(rng.sample(sorted(nodes), rng.randint(1, len(nodes)))), rng.randint(5, _BEARABLE_MS)
+        else:
+            hit, sync_ms = some_of(rng, nodes), rng.randint(_BEARABLE_MS, 1_500)
         return Drawn(f"{listed(hit)}: {sync_ms} ms per sync", {"nodes": hit, "sync_ms": sync_ms})
 
     def victims(self, parameters: Parameters) -> frozenset[int]:
-        return frozenset()
+        return frozenset() if parameters["sync_ms"] < _BEARABLE_MS else frozenset(parameters["nodes"])
 
     @asynccontextmanager
     async def inflict(self, cluster: ClusterUnderTest, parameters: Parameters) -> AsyncIterator[None]:

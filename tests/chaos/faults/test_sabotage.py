@@ -17,6 +17,7 @@ from quorate.chaos.links import DROP, Stream, Toxic, client_key
 from tests.chaos.faults.stand import PATIENCE_S, TOPIC, Stand, stand
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("toxiproxy_binary", "disk_library")]
+TORN_BYTES = 200
 ROUNDS = 8
 """Some need a moment that may be missed on a busy machine."""
 
@@ -53,22 +54,19 @@ def test_no_fsync(tmp_path: Path) -> None:
     async def scene() -> None:
         async with stand(tmp_path, "no-fsync") as on:
             await on.produce(20)
-            lost = 0
-            for node in on.cluster.members:
-                await on.cluster.process(node).kill()
-            async with Power().inflict(on.cluster, {"nodes": on.cluster.members, "seed": 1}):
-                journals = [
-                    file for node in on.cluster.members for file in on.cluster.disk(node).folder.glob("logs/*/db/*.log")
-                ]
-                lost = sum(file.read_bytes().strip(b"\0") == b"" or file.stat().st_size < 300 for file in journals)
-            assert lost == len(journals), "no journal has more than a torn beginning"
+            nodes = on.cluster.members
+            async with Power().inflict(on.cluster, {"nodes": nodes, "seed": 1}):
+                journals = [file for node in nodes for file in on.cluster.disk(node).folder.glob("logs/*/db/*.log")]
+                left = [len(file.read_bytes().rstrip(b"\0")) for file in journals]
+            assert max(left) < TORN_BYTES, "no journal has more than a torn beginning"
 
     asyncio.run(scene())
 
 
 def test_ack_before_commit(tmp_path: Path) -> None:
     async def scene() -> None:
-        async with stand(tmp_path, "ack-before-commit") as on:
+        # An idempotent producer would find the hole by itself, and stop.
+        async with stand(tmp_path, "ack-before-commit", idempotent=False) as on:
             for _ in range(ROUNDS):
                 await on.produce()
                 _, parameters = await cut(on)
@@ -76,7 +74,7 @@ def test_ack_before_commit(tmp_path: Path) -> None:
                     await on.produce(5)
                 await on.cluster.heal()
                 await on.produce()
-                if await values(on) != on.acked:
+                if set(on.acked) - set(await values(on)):
                     return
             pytest.fail("nothing that was acknowledged is lost")
 
@@ -110,6 +108,8 @@ def test_reads_beyond_commit(tmp_path: Path) -> None:
                     writer.produce(TOPIC, ghost)
                     if await asyncio.to_thread(see, reader, ghost):
                         seen.append(ghost)
+                    # Until another leads, which has never heard of it.
+                    await on.produce()
                 await asyncio.to_thread(writer.flush, PATIENCE_S)
                 await on.cluster.heal()
                 await on.produce()
