@@ -25,8 +25,10 @@ from quorate.consensus.core.messages import (
     VoteRequest,
 )
 from quorate.consensus.core.types import NO_OFFSET, GroupId, LogStart, Offset, Snapshot
+from quorate.consensus.storage import keys
 from quorate.consensus.transport import frames
 from quorate.consensus.transport.handshake import Identity, Refusal, encode_greeting, encode_refusal
+from tests.fuzz.targets.logs import LOGS
 from tests.fuzz.targets.peers import encoded
 from tests.support.batches import THREE, config_batch, data_batch, noop
 
@@ -78,7 +80,29 @@ def _raft() -> Seeds:
         yield f"steps-{number}", bytes([number % 5 | 128 * (number > 4)]) + random.randbytes(40)
 
 
-SEEDS = {"frames": _frames, "peer": _peer, "raft": _raft}
+def _values() -> Seeds:
+    """The first byte: which value, and 0x80 where the checksum is left out, to be made by the target. 5 divides 0x82."""
+    ways = {keys.MARK: 0x82, keys.INDEX: 0x83, keys.STATE: 0x84}
+    for number, content in enumerate(LOGS):
+        for key, value in sorted(content.items()):
+            place = keys.parse_key(key)
+            if place is not None and place[1] in ways:
+                yield f"log{number}-{place[0]}-{place[1]}", bytes([ways[place[1]]]) + value[:-4]
+    yield "sealed", b"\x00" + next(value for key, value in LOGS[0].items() if key[-1] == keys.MARK)
+    yield "key", b"\x03" + keys.batch_key(7)
+    yield "members", b"\x04" + THREE.encode()
+
+
+def _log() -> Seeds:
+    random = Random(7)
+    for number in range(len(LOGS)):
+        yield f"whole-{number}", bytes([number])
+    for number in range(12):
+        steps = [random.choice((0, 1, 3, 128, random.randrange(256))) for _ in range(10)]
+        yield f"changed-{number}", bytes([number % len(LOGS), *steps])
+
+
+SEEDS = {"frames": _frames, "log": _log, "peer": _peer, "raft": _raft, "values": _values}
 
 
 def main() -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 
 from quorate.consensus.core import (
@@ -124,8 +125,8 @@ def raft(data: bytes) -> None:
             return
         try:
             message = decode(memoryview(encoded(_message(numbers))))
-        except BadFrame:
-            continue
+        except (BadFrame, struct.error):
+            continue  # it cannot be said, or not be read
         before = (member.raft.term, member.raft.log.commit, member.raft.vote)
         member.raft.step(message)  # type: ignore[arg-type]  # none of them is a beat
         _holds(member.raft.check_invariants)
