@@ -21,6 +21,7 @@ from quorate.broker.cluster.directory import Status
 from quorate.broker.cluster.values import NodeInfo
 from quorate.broker.groups import GroupsState, build_batch, encode_change
 from quorate.broker.groups.values import (
+    Change,
     GroupDropped,
     GroupInfo,
     GroupStored,
@@ -200,20 +201,19 @@ def _notes() -> Seeds:
 def _groups() -> Seeds:
     member = MemberInfo("m", None, "c", "h", 1, 2, b"said", b"given")
     info = GroupInfo(3, "consumer", "range", "m", True, (member,), 77)
-    state, changes = GroupsState(), []
-    for number, change in enumerate(
-        (
-            OffsetCommitted("g", "q", 0, 5, 1, "x"),
-            GroupStored("g", info),
-            OffsetDropped("g", "q", 0),
-            GroupDropped("g"),
-            QueueForgotten("q"),
-        )
-    ):
+    state, records = GroupsState(), []
+    changes: list[Change] = [
+        OffsetCommitted("g", "q", 0, 5, 1, "x"),
+        GroupStored("g", info),
+        OffsetDropped("g", "q", 0),
+        GroupDropped("g"),
+        QueueForgotten("q"),
+    ]
+    for number, change in enumerate(changes):
         key, value = encode_change(change)
-        changes.append(encode_change(change))
+        records.append(encode_change(change))
         yield f"record-{number}", b"\x00" + key + (b"" if value is None else b"\0" + value)
-    data = bytes(build_batch(changes[:2], 77))
+    data = bytes(build_batch(records[:2], 77))
     state.apply([Batch(Offset(0), Offset(1), Term(1), BatchKind.DATA, data)])
     yield "snapshot", b"\x01" + state.save()
     yield "snapshot-torn", b"\x01" + state.save()[:-6]

@@ -31,8 +31,7 @@ def journals(data: bytes) -> None:
             path.write_bytes(content)
             _journal(path, content)
         else:
-            content = bytearray(data[1:].ljust(1024, b"\0")[:1024]) if data[0] % 4 == 2 else bytearray(data[1:])
-            path.write_bytes(_promised(content) if data[0] % 4 == 2 else content)
+            path.write_bytes(promised(data[1:]) if data[0] % 4 == 2 else data[1:])
             _promise(path)
 
 
@@ -70,7 +69,9 @@ def _journal(path: Path, content: bytes) -> None:
     expect(all(0 <= table < 1 << 70 for table in tables), "numbers are numbers")
 
 
-def _promised(content: bytearray) -> bytes:
+def promised(data: bytes) -> bytes:
+    """The same promise with the names and checksums that it should have."""
+    content = bytearray(data.ljust(1024, b"\0")[:1024])
     for at in _SLOTS:
         struct.pack_into("<8s", content, at, b"promise1")
         slot = bytes(content[at : at + _SLOT.size])
