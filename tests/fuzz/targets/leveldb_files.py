@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +12,7 @@ from quorate.consensus.storage import journal
 from quorate.consensus.storage.manifest import BadManifest, live_tables
 from quorate.consensus.storage.promise import Promise
 from tests.fuzz.targets.expect import expect
+from tests.fuzz.targets.scratch import scratch
 
 _HEAD: Final = struct.Struct("<IHB")
 _BLOCK: Final = 32 * 1024
@@ -24,15 +24,14 @@ def journals(data: bytes) -> None:
     """The first byte: a promise, or a journal that may be a manifest, as it is or with the checksums made right."""
     if not data:
         return
-    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
-        path = Path(folder) / "file"
-        if data[0] % 4 < 2:
-            content = data[1:] if data[0] % 4 else mended(data[1:])
-            path.write_bytes(content)
-            _journal(path, content)
-        else:
-            path.write_bytes(promised(data[1:]) if data[0] % 4 == 2 else data[1:])
-            _promise(path)
+    path = scratch() / "file"
+    if data[0] % 4 < 2:
+        content = data[1:] if data[0] % 4 else mended(data[1:])
+        path.write_bytes(content)
+        _journal(path, content)
+    else:
+        path.write_bytes(promised(data[1:]) if data[0] % 4 == 2 else data[1:])
+        _promise(path)
 
 
 def mended(data: bytes) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,8 @@ from quorate.broker.node.folder import CannotStart, open_folder
 from quorate.broker.node.settings import BadSettings, NodeSettings
 from quorate.consensus.runtime.boot import next_boot
 from tests.fuzz.targets.expect import expect
+from tests.fuzz.targets.scratch import scratch
 
-_RAM = "/dev/shm" if Path("/dev/shm").is_dir() else None
 _NAMES = ("identity", "peers", "boot")
 
 
@@ -23,12 +22,12 @@ def _settings(path: str) -> NodeSettings:
 
 def folder(data: bytes) -> None:
     """The three small files of a node's folder, divided by zero bytes; one that is empty is not there."""
-    with tempfile.TemporaryDirectory(dir=_RAM) as path:
-        for name, content in zip(_NAMES, data.split(b"\0", 2), strict=False):
-            if content:
-                (Path(path) / name).write_bytes(content)
-        _opened(_settings(path))
-        _booted(Path(path))
+    path = scratch()
+    for name, content in zip(_NAMES, data.split(b"\0", 2), strict=False):
+        if content:
+            (path / name).write_bytes(content)
+    _opened(_settings(str(path)))
+    _booted(path)
 
 
 def _opened(settings: NodeSettings) -> None:
