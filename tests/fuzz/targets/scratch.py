@@ -1,4 +1,4 @@
-"""A folder for targets whose decoder reads a file: one for all inputs, because making one takes longer than what is tested."""
+"""A folder for targets whose decoder reads a file: one for all inputs, because making one takes longer than the rest."""
 
 from __future__ import annotations
 
