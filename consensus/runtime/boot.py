@@ -19,7 +19,8 @@ def next_boot(folder: Path) -> int:
         text = "0"
     except UnicodeDecodeError:
         text = "bytes that are no text"
-    if not text.strip().isdecimal() or len(text) > _MAX_DIGITS:
+    text = text.strip()
+    if not text.isdecimal() or len(text) > _MAX_DIGITS:
         raise ValueError(f"{path} does not hold a number: {text[:40]!r}")
     boot = int(text) + 1
     with fresh.open("w", encoding="ascii") as file:

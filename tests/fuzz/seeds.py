@@ -33,6 +33,8 @@ from quorate.broker.groups.values import (
 from quorate.broker.node import toml
 from quorate.broker.partition.state import PartitionState, log_start_batch
 from quorate.broker.protocol.builder import Producer
+from quorate.broker.protocol.kafka.apis import Api
+from quorate.broker.protocol.kafka.codec import encode_request_frame
 from quorate.consensus.core import Batch, BatchKind, NodeId, Term, replica_id
 from quorate.consensus.core.messages import (
     Append,
@@ -127,6 +129,36 @@ def _log() -> Seeds:
     for number in range(12):
         steps = [random.choice((0, 1, 3, 128, random.randrange(256))) for _ in range(10)]
         yield f"changed-{number}", bytes([number % len(LOGS), *steps])
+
+
+def _served() -> Seeds:
+    def asked(*frames: bytes) -> bytes:
+        return b"".join(len(frame).to_bytes(2, "big") + frame for frame in frames)
+
+    def request(api: Api, version: int, **value: Any) -> bytes:
+        return encode_request_frame(api, version, 7, "c", value)[4:]
+
+    known = sorted((CORPUS / "kafka").iterdir())
+    for first, second in zip(known[::2], known[1::2], strict=False):
+        yield f"{first.name}-{second.name}", asked(first.read_bytes(), second.read_bytes())
+    member = {"group_id": "g", "member_id": "", "protocol_type": "consumer", "rebalance_timeout_ms": 9}
+    metadata = b"\x00\x00\x00\x00\x00\x01\x00\x01t\x00\x00\x00\x00"
+    protocols = [{"name": "range", "metadata": metadata}]
+    offsets = [{"name": "t", "partitions": [{"partition_index": 0, "committed_offset": 5, "committed_metadata": "m"}]}]
+    yield (
+        "a-group",
+        asked(
+            request(Api.JOIN_GROUP, 3, **member, session_timeout_ms=9_000, protocols=protocols),
+            request(Api.OFFSET_COMMIT, 2, group_id="g", generation_id_or_member_epoch=-1, member_id="", topics=offsets),
+            request(Api.OFFSET_FETCH, 2, group_id="g", topics=None),
+            request(Api.DESCRIBE_GROUPS, 0, groups=["g"]),
+            request(Api.LIST_GROUPS, 0),
+        ),
+    )
+    partition = {"index": 0, "records": bytes(batch(2))}
+    produced = request(Api.PRODUCE, 3, acks=-1, topic_data=[{"name": "t", "partition_data": [partition]}])
+    wanted = [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 999}]}]
+    yield "a-log", asked(produced, request(Api.FETCH, 4, topics=wanted, max_bytes=999, max_wait_ms=9))
 
 
 def _journals() -> Seeds:
@@ -286,6 +318,7 @@ SEEDS = {
     "partition": _partition,
     "peer": _peer,
     "raft": _raft,
+    "served": _served,
     "settings": _settings,
     "values": _values,
 }

@@ -209,6 +209,8 @@ def test_a_single_node_is_a_cluster_of_its_own() -> None:
 def test_the_boot_counter_rises_and_refuses_what_it_cannot_read(tmp_path: Path) -> None:
     folder = tmp_path
     assert [next_boot(folder) for _ in range(3)] == [1, 2, 3]
+    (folder / "boot").write_text(f"{10**18 - 2}\n")
+    assert [next_boot(folder) for _ in range(2)] == [10**18 - 1, 10**18]
     for bad in (b"many", b"\xff", b"9" * 5_000, b"9" * 19):
         (folder / "boot").write_bytes(bad)
         with pytest.raises(ValueError, match="does not hold a number"):

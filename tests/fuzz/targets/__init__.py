@@ -26,6 +26,7 @@ TARGETS: Final = {
     "partition": "partitions",
     "peer": "peers",
     "raft": "replicas",
+    "served": "served",
     "settings": "node_files",
     "values": "values",
 }
