@@ -6,6 +6,7 @@ What the fuzzer found is in the same folders, by hand, under names that say what
 from __future__ import annotations
 
 import json
+import struct
 import tempfile
 import zlib
 from collections.abc import Iterator
@@ -34,7 +35,7 @@ from quorate.broker.node import toml
 from quorate.broker.partition.state import PartitionState, log_start_batch
 from quorate.broker.protocol.builder import Producer
 from quorate.broker.protocol.kafka.apis import Api
-from quorate.broker.protocol.kafka.codec import encode_request_frame
+from quorate.broker.protocol.kafka.codec import encode_request_frame, encode_response_frame
 from quorate.consensus.core import Batch, BatchKind, NodeId, Term, replica_id
 from quorate.consensus.core.messages import (
     Append,
@@ -56,6 +57,7 @@ from quorate.consensus.transport import frames
 from quorate.consensus.transport.handshake import Identity, Refusal, encode_greeting, encode_refusal
 from tests.broker.partition.lab import batch
 from tests.broker.partition.test_state import placed
+from tests.broker.protocol.kafka.values import CASES, draw
 from tests.fuzz.targets.logs import LOGS
 from tests.fuzz.targets.metadata import small_cluster
 from tests.fuzz.targets.peers import encoded
@@ -129,6 +131,15 @@ def _log() -> Seeds:
     for number in range(12):
         steps = [random.choice((0, 1, 3, 128, random.randrange(256))) for _ in range(10)]
         yield f"changed-{number}", bytes([number % len(LOGS), *steps])
+
+
+def _answers() -> Seeds:
+    random = Random(9)
+    newest = {case.api: case for case in CASES if case.direction == "response"}
+    for api, case in sorted(newest.items()):
+        frame = encode_response_frame(api, case.version, 7, draw(case, random, tame=True))[4:]
+        if len(frame) < 1_000:
+            yield f"{api.name.lower()}-{case.version}", struct.pack(">hh", api, case.version) + frame
 
 
 def _served() -> Seeds:
@@ -305,6 +316,7 @@ def _history() -> Seeds:
 
 
 SEEDS = {
+    "answers": _answers,
     "cluster": _cluster,
     "commands": _commands,
     "folder": _folder,
