@@ -51,6 +51,8 @@ def answers(data: bytes) -> None:
     if len(data) < 4:
         return
     api, version = struct.unpack_from(">hh", data)
+    if not supports(api, version):
+        return  # whoever reads an answer knows what it has asked
     try:
         number, value = decode_response_frame(api, version, memoryview(data)[4:])
     except BadMessage:
