@@ -23,7 +23,7 @@ def read_json(text: bytes | str) -> Any:
     """The value of a JSON text. Raises BadJson."""
     try:
         plain = text if isinstance(text, str) else text.decode()
-        value = json.loads(plain, parse_constant=_refuse, parse_float=_finite)
+        value = _READER.decode(plain)
         if "\\u" in plain:
             # Half of a surrogate pair can be escaped in JSON, and written nowhere else.
             json.dumps(value, ensure_ascii=False).encode()
@@ -46,6 +46,10 @@ def _finite(text: str) -> float:
     if math.isinf(value):
         raise ValueError(f"{text:.40} is no number that can be used")
     return value
+
+
+_READER: Final = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
+"""Made once: that takes longer than reading a small text."""
 
 
 def _is_deeper(value: Any, most: int) -> bool:
