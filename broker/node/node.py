@@ -94,6 +94,7 @@ class Node:
             raft=RaftSettings(heartbeat_ms=settings.raft.heartbeat_ms, election_ms=settings.raft.election_ms),
             runtime=RuntimeSettings(beat_ms=settings.raft.heartbeat_ms, writer_threads=settings.storage.writer_threads),
             on_note=self._noted,
+            on_peer=self._peer_changed,
             admit=self._admit,
             on_refused=self._refused,
         )
@@ -203,6 +204,9 @@ class Node:
 
     async def _heed_refusal(self) -> None:
         raise CannotStart(f"the cluster does not take this node: {await self._barred}")
+
+    def _peer_changed(self, node: NodeId, up: bool) -> None:
+        self.directory.connected(node, up, self.now())
 
     def _noted(self, node: NodeId, note: bytes) -> None:
         kind = note[:1]
