@@ -15,7 +15,8 @@ from quorate.consensus.core import GroupId, Millis, NodeId, Term
 
 _HEAD = struct.Struct("<BQIQI")
 _FORMAT = 1
-_NAMED_MS = 10_000
+_NAMED_MS = 60_000
+"""Longer than a client's request waits for its answer (30 s in most of them), so that none is cut short by what we name."""
 _ELECTING_MS = 1_000
 """An election that takes longer is none: a majority is gone."""
 
@@ -150,6 +151,8 @@ class Directory:
 
         A node that has just died stays. librdkafka (2.16) throws away a broker that is not named any more, and if the same
         answer says who leads its partitions now, it may forget that too, until it looks again after a second.
+        And it takes what it had asked of that broker for not done, and sends it again, even if it was told never to do so:
+        what a leader had appended and not answered yet, because it stood still, was doubled.
         """
         if self.cut_off(nodes, now):
             return list(nodes)

@@ -41,8 +41,18 @@ def test_clients_are_not_told_of_a_node_that_has_been_dead_for_long() -> None:
     here = directory()
     here.hear(SECOND, leads(), Millis(500))
     assert here.worth_trying(ALL, Millis(500)) == list(ALL)
-    here.hear(SECOND, leads(), Millis(10_500))
-    assert here.worth_trying(ALL, Millis(10_500)) == [ME, SECOND]
+    here.hear(SECOND, leads(), Millis(60_500))
+    assert here.worth_trying(ALL, Millis(60_500)) == [ME, SECOND]
+
+
+def test_clients_are_told_of_a_node_for_as_long_as_they_may_wait_for_its_answer() -> None:
+    """librdkafka sends again what it had asked of a broker that is not named any more, though it may have been done."""
+    here = directory()
+    here.hear(SECOND, leads(), Millis(0))
+    here.hear(THIRD, leads(), Millis(0))
+    here.hear(SECOND, leads(), Millis(40_000))
+    here.connected(THIRD, False, Millis(1_000))
+    assert here.worth_trying(ALL, Millis(40_000)) == list(ALL)
 
 
 def test_a_broken_connection_is_noticed_before_silence_is() -> None:
