@@ -133,12 +133,13 @@ class NodeAdmin:
 
     async def rebalance(self, *, dry_run: bool) -> list[Facts]:
         manager, state = self._node.manager, self._node.state
-        room, told = 0 if dry_run else manager.room(), []
+        room = 0 if dry_run else manager.room()
+        told: list[Facts] = []
         for move in manager.evening():
             queue, index = state.by_group[move.group]
             begun = len(told) < room
-            told.append({"queue": queue.name, "partition": index, "from": move.source, "to": move.to, "reason": move.reason})
-            told[-1]["begun"] = begun
+            facts = {"queue": queue.name, "partition": index, "from": move.source, "to": move.to, "reason": move.reason}
+            told.append(facts | {"begun": begun})
             if begun:
                 await self._change(c.BeginMove(token=new_token(), group=move.group, nodes=move.nodes))
         return told

@@ -143,7 +143,7 @@ def test_tools_for_administrators(cluster: BrokerCluster, classpath: str, tmp_pa
     _tool(classpath, "DeleteRecordsCommand", *at, "--offset-json-file", str(tmp_path / "delete"))
     assert offset(-2) == latest - 10
 
-    group = (*at, "--group", f"group-of-{topic}")
+    group = (*at, "--group", f"group-of-{topic}", "--timeout", "60000")
     groups = "consumer.group.ConsumerGroupCommand"
     _tool(classpath, _TOOLS + groups, *group, "--topic", topic, "--reset-offsets", "--to-earliest", "--execute")
     assert str(latest - 10) in _tool(classpath, _TOOLS + groups, *group, "--describe")
