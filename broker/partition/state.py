@@ -68,7 +68,7 @@ class PartitionState:
         self.data_end = 0
         """The offset after the last batch of records: there is nothing for clients between it and the log's end."""
         self.stamp = -1
-        """The log time of the last batch that has one."""
+        """The log time of the last batch of records."""
         self.producers: dict[int, Producer] = {}
 
     def apply(self, batches: Sequence[Batch], expiry_ms: int) -> list[tuple[int, int]]:
@@ -78,7 +78,6 @@ class PartitionState:
             if kind is not data_kind:
                 continue
             attributes, last_delta, stamp, producer, epoch, first = unpack(data)
-            self.stamp = stamp
             if self.producers:
                 # Batch by batch: how many are handed over at once differs between replicas.
                 self._expire(stamp - expiry_ms)
@@ -86,6 +85,7 @@ class PartitionState:
                 self._control(base, data)
             else:
                 self.data_end = last + 1
+                self.stamp = stamp
                 if producer >= 0:
                     self._remember(producer, epoch, Kept(first, last_sequence(first, last_delta), base, stamp))
                     appended.append((producer, base))
