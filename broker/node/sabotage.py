@@ -17,6 +17,7 @@ from quorate.broker.partition.partition import ALL, LEADER, AppendDone, Partitio
 from quorate.broker.partition.producers import InFlight, Producers
 from quorate.broker.partition.settings import PartitionSettings
 from quorate.broker.partition.state import Kept
+from quorate.broker.partition.values import ListedOffset
 from quorate.consensus.batch.header import Header
 from quorate.consensus.clock.kernel import TimeSource
 from quorate.consensus.core import Batch, BatchKind, GroupId, Offset, RoleChange, Term
@@ -108,6 +109,10 @@ class OnceALeader(Partition):
     def _require_current(self, epoch: int) -> None:
         if not self._has_led:
             super()._require_current(epoch)
+
+    async def _latest(self, epoch: int) -> ListedOffset:
+        """Nobody is asked."""
+        return ListedOffset(self.high_watermark, -1, self.term)
 
     def wait(self, offset: int, wake: Callable[[], None]) -> Callable[[], None]:
         if self.leads or not self._has_led:
