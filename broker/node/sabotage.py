@@ -6,6 +6,7 @@ Each is a subclass that is put in place of the real part (`Parts`), so that the 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 
 from quorate.broker.groups.effects import Append
@@ -27,14 +28,22 @@ from quorate.consensus.storage.level import LevelLog
 from quorate.consensus.storage.plan import Plan
 
 _EVERYTHING = 1 << 62
+_SYNC_EVERY_S = 1.0
 
 
-class NeverSynced(LevelLog):
-    """Acknowledges what the operating system has, and the disk perhaps not. Loses it when the power goes."""
+class SyncsLater(LevelLog):
+    """Acknowledges what the operating system has, and syncs now and then. Loses the newest when the power goes.
+
+    Without any sync whole databases would be gone, which no node takes for an empty log: it would not start.
+    """
+
+    _synced_s = 0.0
 
     def _carry_out(self, plan: Plan) -> None:
-        plan.sync = False
+        plan.sync = time.monotonic() >= self._synced_s + _SYNC_EVERY_S
         super()._carry_out(plan)
+        if plan.sync:
+            self._synced_s = time.monotonic()
 
 
 class AcksEarly(Partition):
@@ -121,7 +130,7 @@ class OnceALeader(Partition):
 
 
 MODES: Mapping[str, Parts] = {
-    "no-fsync": Parts(open_log=NeverSynced.open),
+    "no-fsync": Parts(open_log=SyncsLater.open),
     "ack-before-commit": Parts(partition=AcksEarly),
     "reads-beyond-commit": Parts(runtime=ReadsAhead, partition=WakesReadersEarly),
     "offsets-in-memory": Parts(coordination=ForgetsOffsets),
