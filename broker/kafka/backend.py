@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import NamedTuple, Protocol
 
 from quorate.broker.groups import Done, Identity, JoinRequest, Leaver, OffsetToCommit, SyncRequest
-from quorate.broker.partition.values import Appended, EpochEnd, Fetched, KafkaFailure, ListedOffset
+from quorate.broker.partition.values import Appended, Closed, EpochEnd, Fetched, KafkaFailure, ListedOffset
 
 __all__ = [
     "AlterKind",
@@ -23,6 +23,7 @@ __all__ = [
     "Broker",
     "Buffer",
     "Cancel",
+    "Closed",
     "CreatedQueue",
     "EpochEnd",
     "Fetched",
@@ -126,6 +127,10 @@ class Partition(Protocol):
 
     def end_of_epoch(self, epoch: int, current_epoch: int) -> EpochEnd:
         """Where an epoch ended. Raises KafkaFailure."""
+
+    async def closed_time(self, at_least: int, max_wait_s: float) -> Closed:
+        """A time at or below which nothing will be appended any more; waits until it is `at_least`, but not for longer than
+        `max_wait_s`. Raises KafkaFailure."""
 
     async def delete_before(self, offset: int) -> int:
         """Move the log's start to `offset`, -1 for the high watermark; the new start. Raises KafkaFailure."""

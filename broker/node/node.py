@@ -20,7 +20,7 @@ from quorate.broker.node.folder import CannotStart, NodeFolder
 from quorate.broker.node.hosting import Hosting, Room
 from quorate.broker.node.joining import ask_to_join
 from quorate.broker.node.moving import Mover, caught_up
-from quorate.broker.node.parts import Parts
+from quorate.broker.node.parts import Parts, system_time
 from quorate.broker.node.replicas import Replicas, Silent
 from quorate.broker.node.settings import Endpoint, NodeSettings
 from quorate.consensus.core import (
@@ -52,7 +52,7 @@ class Node:
     """One node. `start`, then `run` until it is cancelled, then `close`."""
 
     def __init__(self, settings: NodeSettings, folder: NodeFolder, boot: int, parts: Parts | None = None) -> None:
-        parts = parts if parts is not None else Parts()
+        parts = parts if parts is not None else Parts(time=system_time(settings))
         self.settings = settings
         self.folder = folder
         self._time = parts.time

@@ -14,6 +14,7 @@ from quorate.broker.kafka.backend import (
     Broker,
     Buffer,
     Cancel,
+    Closed,
     CreatedQueue,
     EpochEnd,
     Fetched,
@@ -112,6 +113,11 @@ class MemoryPartition:
 
     def end_of_epoch(self, epoch: int, current_epoch: int) -> EpochEnd:
         return EpochEnd(EPOCH, self.end)
+
+    async def closed_time(self, at_least: int, max_wait_s: float) -> Closed:
+        if self.refuses is not None:
+            raise self.refuses
+        return Closed(at_least, self.end)
 
     async def delete_before(self, offset: int) -> int:
         if offset > self.end:
