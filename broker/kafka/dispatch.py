@@ -15,6 +15,7 @@ from quorate.broker.kafka.handlers import (
     offsets,
     produce,
     producers,
+    staging,
     topics,
     versions,
 )
@@ -42,6 +43,9 @@ HANDLERS: Mapping[int, Handler] = {
     Api.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
     Api.INIT_PRODUCER_ID: producers.init_producer_id,
     Api.CLOSED_TIME: closing.closed_time,
+    Api.STAGE: staging.stage,
+    Api.COMMIT_STAGED: staging.commit_staged,
+    Api.DROP_STAGED: staging.drop_staged,
 }
 BY_CALLBACK: Mapping[int, CallbackHandler] = {
     Api.JOIN_GROUP: groups.join_group,
