@@ -20,6 +20,7 @@ from quorate.broker.node import toml
 from quorate.broker.node.folder import CannotStart, kept_to_itself
 from quorate.broker.node.settings import (
     BadSettings,
+    ClockSection,
     ClusterSection,
     Endpoint,
     ListenSection,
@@ -36,6 +37,8 @@ _READY_S = 60.0
 _STOP_S = 20.0
 _HOST = "127.0.0.1"
 _TAIL_LINES = 15
+_UNCERTAINTY_MS = 10
+"""The nodes share one clock, so they agree whatever it says; this much is for its small corrections."""
 
 
 class NotReady(RuntimeError):
@@ -83,6 +86,7 @@ def local_settings(folder: Path, nodes: int, base_port: int, auto_create: bool) 
             ),
             peers=PeersSection(dial=dial[n]),
             queues=QueuesSection(replication=replication, auto_create=auto_create),
+            clock=ClockSection(uncertainty_ms=_UNCERTAINTY_MS),
         )
         for n in range(1, nodes + 1)
     ]
