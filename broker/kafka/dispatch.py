@@ -58,6 +58,8 @@ SERVED = {
     for api in (Api.PRODUCE, Api.FETCH, Api.API_VERSIONS, *map(Api, HANDLERS), *map(Api, BY_CALLBACK))
 }
 """What is advertised: the APIs that have a handler."""
+OWN: Mapping[int, tuple[int, int]] = {}
+"""What is advertised to our own clients alone."""
 
 
 def dispatch(context: Context, request: Request) -> Later | None:
@@ -82,7 +84,7 @@ def dispatch(context: Context, request: Request) -> Later | None:
     except BadMessage as error:
         raise BadMessage(f"api {api} version {version}: {error}") from error
     if api == _API_VERSIONS:
-        request.reply(versions.api_versions(SERVED))
+        request.reply(versions.api_versions(SERVED, OWN, message))
         return None
     call = Call(api, version, request.client_id or "", request.origin.host)
     by_callback = BY_CALLBACK.get(api)
