@@ -50,6 +50,7 @@ class Metadata:
         self._nodes: dict[int, Address] = {}
         self._topics: dict[str, _Known] = {}
         self._last: Address | None = None
+        self._bad: Address | None = None
         self._wanted: set[str] = set()
         self._round: asyncio.Future[None] | None = None
         self._rounds: asyncio.Task[None] | None = None
@@ -106,8 +107,12 @@ class Metadata:
         """Nodes that may be asked about the cluster, the best first."""
         known = [*self._nodes.values(), *self._settings.addresses]
         random.shuffle(known)
-        known.sort(key=lambda one: (one != self._last, not self._pool.connected(one)))
+        known.sort(key=lambda one: (one == self._bad, one != self._last, not self._pool.connected(one)))
         return list(dict.fromkeys(known))
+
+    def failed(self, address: Address) -> None:
+        """Whoever looks for any node should take another one."""
+        self._bad = address
 
     # Asking.
 
