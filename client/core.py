@@ -51,7 +51,7 @@ class Core:
 
     async def ask_anybody(self, api: Api, value: Message, *, extra_s: float = 0.0) -> Message:
         """The same, of any node. What is not safe to ask for twice must not be asked so."""
-        address, answer = await self.metadata.ask_anybody(self.request(api, value, extra_s))
+        address, answer = await self.metadata.ask_anybody(self.request(api, value, extra_s), Lane.ALONE)
         return self.understand(address, api, answer)
 
     def request(self, api: Api, value: Message, extra_s: float) -> Request:
