@@ -41,6 +41,7 @@ class ScriptedNode:
         self.port = 0
         self.arrived = asyncio.Condition()
         self._writers: set[asyncio.StreamWriter] = set()
+        self._readers: set[asyncio.StreamReader] = set()
 
     @property
     def address(self) -> str:
@@ -54,6 +55,11 @@ class ScriptedNode:
         async with asyncio.timeout(30), self.arrived:
             await self.arrived.wait_for(lambda: self.count(api) >= count)
 
+    @property
+    def left(self) -> bool:
+        """Whether all clients have closed their connections."""
+        return all(reader.at_eof() or reader.exception() for reader in self._readers)
+
     def cut(self) -> None:
         """Break all connections."""
         for writer in self._writers:
@@ -62,6 +68,7 @@ class ScriptedNode:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         self._writers.add(writer)
+        self._readers.add(reader)
         try:
             while True:
                 (size,) = struct.unpack(">i", await reader.readexactly(4))

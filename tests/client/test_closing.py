@@ -85,7 +85,7 @@ def test_close_tells_what_is_under_way() -> None:
             with pytest.raises(ClientClosed):
                 await client.topics()
             await client.close()
-            await until(lambda: not node._writers, "all connections are closed")
+            await until(lambda: node.left, "all connections are closed")
 
     run(main())
 
@@ -194,9 +194,9 @@ def test_a_stream_that_is_left_early() -> None:
         stream = client.stream(PART, 0, 1_000, max_bytes=1_100)
         next(stream)
         stream.close()
-        fetches = place.log.fetches
-        client.offsets({PART: -1})
-        assert place.log.fetches == fetches
+        for _ in range(20):
+            client.offsets({PART: -1})
+        assert place.log.fetches <= 8, "of each one was taken, two were ready, and one was under way"
 
 
 def test_a_client_that_nobody_closes_ends_with_its_last_user() -> None:
