@@ -22,7 +22,7 @@ from quorate.broker.node.settings import (
     PeersSection,
     QueuesSection,
 )
-from quorate.chaos.admin import AdminRefused, ask, is_whole
+from quorate.chaos.admin import AdminRefused, ask, is_ready, is_whole
 from quorate.chaos.api import NodeUnderTest
 from quorate.chaos.faults.clock_control import Clock, FakeTime, FileClock
 from quorate.chaos.faults.disk_control import Disk, find_library
@@ -40,7 +40,7 @@ class ClusterOptions:
     """What a cluster under test is made with."""
 
     nodes: int = 3
-    spare: int = 1
+    spare: int = 4
     """Nodes that may be added later: their addresses and links are there from the start."""
     sabotage: str | None = None
     """A bug to plant in every node (`broker.node.sabotage`)."""
@@ -73,6 +73,7 @@ class ClusterUnderTest:
         self._clients: dict[int, str] = {}
         self.members: list[int] = []
         """The nodes that should be part of the cluster now."""
+        self._removed: set[int] = set()
         self.tainted: set[int] = set()
         """Nodes that may not be right again before they were started anew."""
 
@@ -102,8 +103,8 @@ class ClusterUnderTest:
 
     @property
     def spares(self) -> Sequence[int]:
-        """Numbers of nodes that may still be added."""
-        return [node for node in self._handles if node not in self.members]
+        """Numbers of nodes that may still be added: a node that was removed is never taken in again."""
+        return [node for node in self._handles if node not in self.members and node not in self._removed]
 
     def _of(self, node: int) -> Handles:
         found = self._handles.get(node)
@@ -224,6 +225,14 @@ class ClusterUnderTest:
                 f"nodes {sorted(waiting)} see no whole cluster after {self.options.ready_s:.0f} s\n{ends}"
             ) from error
 
+    async def until_ready(self, node: int) -> None:
+        """Wait until a node serves clients, whatever else is broken. Raises TimeoutError."""
+        async with asyncio.timeout(self.options.ready_s):
+            while True:
+                if await is_ready(self.http(node)):
+                    return
+                await asyncio.sleep(_LOOK_AGAIN_S)
+
     # Administration.
 
     async def ask_any(self, method: str, path: str, body: object = None) -> object:
@@ -252,6 +261,7 @@ class ClusterUnderTest:
         """Stop a node that was drained, and let the cluster forget it. Raises AdminRefused."""
         await self.process(node).stop()
         self.members.remove(node)
+        self._removed.add(node)
         await self.ask_any("DELETE", f"/v1/nodes/{node}")
 
 

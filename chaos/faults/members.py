@@ -76,7 +76,7 @@ class Exchange(MemberFault):
         node = spares[0]
         await cluster.add_node(node)
         try:
-            await cluster.until_whole()
+            await cluster.until_ready(node)
             await cluster.ask_any("POST", "/v1/rebalance", {"dry_run": False})
             yield
         finally:

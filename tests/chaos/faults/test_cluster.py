@@ -13,7 +13,7 @@ from quorate.chaos.admin import AdminRefused, ask
 from quorate.chaos.api import FaultEvent, PlannedFault
 from quorate.chaos.faults.clock import Jump
 from quorate.chaos.faults.disk import Failing, Full, Rot, Slow
-from quorate.chaos.faults.members import Drain
+from quorate.chaos.faults.members import Drain, Exchange
 from quorate.chaos.faults.network import Bridge, OneWay, Partition
 from quorate.chaos.faults.process import Kill, Pause, Power
 from quorate.chaos.nemesis import Schedule
@@ -130,6 +130,21 @@ def test_disks_clocks_and_power(tmp_path: Path) -> None:
                 await on.until_seen(1, "draining", [2])
                 await on.produce(2)
             await check_whole(on)
+
+    asyncio.run(scene())
+
+
+def test_new_nodes_come_and_go_under_ever_new_numbers(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with stand(tmp_path) as on:
+            cluster = on.cluster
+            for number in (4, 5):
+                async with Exchange().inflict(cluster, {}):
+                    assert cluster.members == [1, 2, 3, number]
+                    await on.produce(2)
+                assert cluster.members == [1, 2, 3]
+                assert set(await on.states(1)) == {1, 2, 3}
+                await check_whole(on)
 
     asyncio.run(scene())
 
