@@ -65,7 +65,7 @@ class Exchange(MemberFault):
     """A new node joins and gets replicas; at the end it is drained and removed. Its number is not used again."""
 
     kind = "exchange"
-    lasts_s = (8.0, 16.0)
+    lasts_s = (12.0, 24.0)
 
     def draw(self, rng: Random, nodes: Sequence[int]) -> Drawn:
         return Drawn("a new node", {})
