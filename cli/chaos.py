@@ -150,6 +150,7 @@ def carry_out(order: Order, system: System, make_nemesis: MakeNemesis) -> Result
     """Run it, show how it goes, write the report, say what came out."""
     import shutil
 
+    from quorate.chaos.cache import NotHere
     from quorate.chaos.history import FILE, load
     from quorate.chaos.report import write_report
     from quorate.chaos.runner import Audience, Run, RunFailed
@@ -160,6 +161,8 @@ def carry_out(order: Order, system: System, make_nemesis: MakeNemesis) -> Result
         with screen:
             run_once = Run(order, system, make_nemesis, Audience(say=screen.say, show=screen.show))
             result = asyncio.run(run_once.carry_out())
+    except NotHere as missing:
+        raise click.ClickException(f"chaos cannot break a cluster of its own here: {missing}") from missing
     except (RunFailed, TimeoutError, OSError, ValueError) as error:
         raise click.ClickException(
             f"the run did not come to its end: {error}. What there is of it is in {order.folder}"
