@@ -104,8 +104,12 @@ class PartitionState:
             self.log_start = max(self.log_start, min(_OFFSET.unpack(value)[0], base))
         elif control == ControlType.STAGE:
             _, last_delta, _, producer, _, first = _HEADER.unpack_from(value)
-            if producer not in self.producers:
-                self.stages.staged(producer, StagedBatch(base, first, last_sequence(first, last_delta)), self.stamp)
+            self.stages.staged(
+                producer,
+                StagedBatch(base, first, last_sequence(first, last_delta)),
+                self.stamp,
+                may_begin=producer not in self.producers,
+            )
         elif control == ControlType.STAGE_DROP:
             self.stages.dropped(dropped_producers(value), self.stamp)
 
