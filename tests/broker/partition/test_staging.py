@@ -106,7 +106,7 @@ def test_consumers_are_spared_the_staged_bytes(stored: bool) -> None:
             await until(lambda: leader.state.stages.last == offset, "it is applied")
             if stored:
                 runtime = cluster.running[cluster.node_of(leader)]
-                runtime.read_committed = lambda group, first, size: (leader._commit, None)  # type: ignore[method-assign]
+                runtime.read_committed = lambda *_: (leader._commit, None)  # type: ignore[method-assign]
             fetched = await fetch(leader, 0)
             if stored:
                 del runtime.read_committed
