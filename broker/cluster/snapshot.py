@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from quorate.broker.cluster.commands import BadCommand, known_node
+from quorate.broker.cluster.staged import StagedCommits
 from quorate.broker.cluster.values import CLUSTER_GROUP, FOUNDER, NodeInfo, PartitionInfo, QueueInfo, valid_queue_name
 from quorate.broker.json_text import BadJson, read_json
 from quorate.consensus.core import GroupId, NodeId, node_of
 from quorate.consensus.core.types import incarnation_of
 
-VERSION: Final = 2
-"""1 had no storage ids, no incarnations of nodes and no cancelled moves: all of them have a default."""
+VERSION: Final = 3
+"""1 had no storage ids, no incarnations of nodes and no cancelled moves, 2 no staged commits: all of them have a default."""
 _ID_BYTES: Final = 16
 
 
@@ -32,6 +33,8 @@ class Snapshot(NamedTuple):
     next_group: int
     next_producer: int
     incarnations: dict[GroupId, int]
+    staged: StagedCommits
+    stamp: int
     version: int
 
 
@@ -49,7 +52,7 @@ def read_snapshot(state: bytes) -> Snapshot:
 
 
 def _read(said: Mapping[str, Any]) -> Snapshot:
-    if said["format"] not in (1, VERSION):
+    if said["format"] not in range(1, VERSION + 1):
         raise BadSnapshot(f"it is in format {said['format']!r:.40}; this release knows 1 to {VERSION}")
     nodes = [known_node(one) for one in said.get("nodes", ())]
     queues = [QueueInfo.from_facts(one) for one in said.get("queues", ())]
@@ -61,6 +64,8 @@ def _read(said: Mapping[str, Any]) -> Snapshot:
         _count(said.get("next_group", CLUSTER_GROUP + 1)),
         _count(said.get("next_producer", 1)),
         dict(pairs),
+        StagedCommits.load(said.get("staged", {})),
+        _count(said.get("stamp", 0)),
         _count(said.get("version", 0)),
     )
     ids = {queue.id for queue in queues}
@@ -104,6 +109,8 @@ def _check_whole(whole: Snapshot) -> None:
     groups = [partition.group for queue in whole.queues.values() for partition in queue.partitions]
     if len(set(groups)) < len(groups) or not all(0 < group < whole.next_group for group in groups):
         raise BadSnapshot("a group belongs to two partitions, or was never made")
+    if not whole.staged.groups() <= set(groups):
+        raise BadSnapshot("a group that is not there has something to publish")
     used = whole.incarnations.get(CLUSTER_GROUP, FOUNDER)
     if whole.nodes.keys() & whole.gone or not all(0 < node.incarnation <= used for node in whole.nodes.values()):
         raise BadSnapshot("a node that was removed is there, or one whose replica of `@cluster` was never made")

@@ -6,7 +6,6 @@ What the fuzzer found is in the same folders, by hand, under names that say what
 from __future__ import annotations
 
 import json
-import struct
 import tempfile
 import zlib
 from collections.abc import Iterator
@@ -32,10 +31,11 @@ from quorate.broker.groups.values import (
     QueueForgotten,
 )
 from quorate.broker.node import toml
+from quorate.broker.partition.stages import stage_batch, stage_drop_batch
 from quorate.broker.partition.state import PartitionState, log_start_batch
 from quorate.broker.protocol.builder import Producer
 from quorate.broker.protocol.kafka.apis import Api
-from quorate.broker.protocol.kafka.codec import encode_request_frame, encode_response_frame
+from quorate.broker.protocol.kafka.codec import encode_request_frame
 from quorate.consensus.core import Batch, BatchKind, NodeId, Term, replica_id
 from quorate.consensus.core.messages import (
     Append,
@@ -57,7 +57,6 @@ from quorate.consensus.transport import frames
 from quorate.consensus.transport.handshake import Identity, Refusal, encode_greeting, encode_refusal
 from tests.broker.partition.lab import batch
 from tests.broker.partition.test_state import placed
-from tests.broker.protocol.kafka.values import CASES, draw
 from tests.fuzz.targets.logs import LOGS
 from tests.fuzz.targets.metadata import small_cluster
 from tests.fuzz.targets.peers import encoded
@@ -133,15 +132,6 @@ def _log() -> Seeds:
         yield f"changed-{number}", bytes([number % len(LOGS), *steps])
 
 
-def _answers() -> Seeds:
-    random = Random(9)
-    newest = {case.api: case for case in CASES if case.direction == "response"}
-    for api, case in sorted(newest.items()):
-        frame = encode_response_frame(api, case.version, 7, draw(case, random, tame=True))[4:]
-        if len(frame) < 1_000:
-            yield f"{api.name.lower()}-{case.version}", struct.pack(">hh", api, case.version) + frame
-
-
 def _served() -> Seeds:
     def asked(*frames: bytes) -> bytes:
         return b"".join(len(frame).to_bytes(2, "big") + frame for frame in frames)
@@ -194,6 +184,16 @@ def _partition() -> Seeds:
     state.apply([*batches, start], 1_000)
     yield "snapshot", b"\x00" + state.save()
     yield "batches", b"\x01" + b"".join(len(one.data).to_bytes(2, "big") + one.data for one in (*batches, start))
+    staged = PartitionState()
+    stages = [placed(stage_batch(batch(2, Producer(7, 0, 2 * number))), number, 1_000 + number) for number in range(2)]
+    dropped = placed(stage_drop_batch([7, 9]), 2, 1_010)
+    staged.apply(stages, 1_000)
+    yield "stages", b"\x00" + staged.save()
+    staged.apply([dropped], 1_000)
+    yield "stages-dropped", b"\x00" + staged.save()
+    yield "stage-batches", b"\x01" + b"".join(len(one.data).to_bytes(2, "big") + one.data for one in (*stages, dropped))
+    yield "stage", b"\x32" + bytes(batch(2, Producer(7, 0, 0)))
+    yield "stage-drop", b"\x41" + bytes(9)
     yield "log-start", b"\x26" + (2 + 1).to_bytes(8, "big")
 
 
@@ -214,6 +214,9 @@ def _commands() -> Seeds:
         c.CancelMove(token="t", group=1, target=target),
         c.EndMove(token="t", group=1, target=target),
         c.TakeProducerIds(token="t", count=7),
+        c.CommitStages(token="t", application="a", batch=1, digest="d", parts=((1, (5, 6)), (2, (5,))), until_ms=9),
+        c.StagesPublished(token="t", commits=(("a", 1, (1, 2)),)),
+        c.DropStages(token="t", producers=(7, 8)),
     ):
         yield one.kind, c.encode(one)
     yield "deep", b'{"kind":"set-settings","name":"q","token":"t","settings":{"a":' + b"[" * 900 + b"]" * 900 + b"}}"
@@ -316,7 +319,6 @@ def _history() -> Seeds:
 
 
 SEEDS = {
-    "answers": _answers,
     "cluster": _cluster,
     "commands": _commands,
     "folder": _folder,

@@ -35,7 +35,7 @@ def test_an_earlier_format_is_read_with_its_defaults() -> None:
 
 
 CHANGES: list[Callable[[dict[str, Any]], Any]] = [
-    lambda said: said.update(format=3),
+    lambda said: said.update(format=4),
     lambda said: said.pop("format"),
     lambda said: said.update(nodes=3),
     lambda said: said["nodes"].append(said["nodes"][0]),
@@ -58,6 +58,14 @@ CHANGES: list[Callable[[dict[str, Any]], Any]] = [
     lambda said: said["queues"][0]["partitions"][0].__setitem__(1, [9 << 32 | 1]),
     lambda said: said["queues"][0]["partitions"][0].__setitem__(1, [1 << 32 | 1, 1 << 32 | 2]),
     lambda said: said["queues"][0]["partitions"][1].__setitem__(4, True),
+    lambda said: said.update(staged=[]),
+    lambda said: said["staged"].update(applications=[["a", 1, 5, 0]]),
+    lambda said: said["staged"].update(pending=[["a", 1, [[1, [5]]]]]),
+    lambda said: said["staged"].update(applications=[["a", 1, "d", 0]], pending=[["a", 1, [[9, [5]]]]]),
+    lambda said: said["staged"].update(applications=[["a", 1, "d", 0]], pending=[["a", 1, []]]),
+    lambda said: said["staged"].update(applications=[["a", 1, "d", 0]], pending=[["a", 1, [[1, [5]]]]], dropped=[[5, 0]]),
+    lambda said: said["staged"].update(dropped=[[5, 9], [6, 8]]),
+    lambda said: said["staged"].update(dropped=[["5", 9]]),
 ]
 
 

@@ -107,10 +107,11 @@ def test_the_log_start_never_falls_and_never_passes_the_batch_that_moves_it() ->
     assert (state.log_start, state.data_end) == (4, 4)
 
 
-def test_a_log_start_that_is_no_offset_is_refused() -> None:
-    control = bytearray(build_control(0, 0, ControlType.LOG_START, b"\x01"))
-    with pytest.raises(BadBatch, match="a log start of 1 bytes"):
-        PartitionState().apply([placed(control, 4, 2)], EXPIRY)
+@pytest.mark.parametrize("control", [ControlType.LOG_START, ControlType.STAGE, ControlType.STAGE_DROP])
+def test_a_control_batch_of_ours_with_another_value_is_refused(control: ControlType) -> None:
+    batch = bytearray(build_control(0, 0, control, b"\x01"))
+    with pytest.raises(BadBatch, match="1 bytes"):
+        PartitionState().apply([placed(batch, 4, 2)], EXPIRY)
 
 
 class Bench:

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Final
 
 TARGETS: Final = {
-    "answers": "requests",
+    "answers": "replies",
     "batch": "batches",
     "cluster": "metadata",
     "commands": "metadata",

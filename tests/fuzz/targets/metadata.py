@@ -19,12 +19,15 @@ def _node(number: int) -> NodeInfo:
 
 
 def small_cluster() -> ClusterState:
-    """Four nodes, a queue of two partitions, one of which moves."""
+    """Four nodes, a queue of two partitions, one of which moves, and a commit that is not published."""
     state = ClusterState()
     for number in (1, 2, 3, 4):
         state.judge(c.RegisterNode(token="t", node=_node(number)))
     state.judge(c.CreateQueue(token="t", name="q", id=_ID, placement=((1, 2, 3), (2, 3, 1)), settings={}))
     state.judge(c.BeginMove(token="t", group=1, nodes=(1, 2, 4)))
+    state.judge(c.TakeProducerIds(token="t", count=9))
+    state.judge(c.CommitStages(token="t", application="b", batch=3, digest="d", parts=((2, (1, 2)),), until_ms=9))
+    state.judge(c.DropStages(token="t", producers=(3, 4)))
     return state
 
 

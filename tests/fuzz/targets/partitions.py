@@ -30,7 +30,7 @@ def _snapshot(data: bytes) -> None:
         state = PartitionState.load(data)
     except ValueError:
         return
-    if data:
+    if data and data[0] > 1:
         expect(state.save() == data, "a state that can be read is the one that is written")
     expect(all(1 <= len(one.batches) <= KEPT for one in state.producers.values()), "one to five batches")
 

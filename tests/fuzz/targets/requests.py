@@ -1,12 +1,11 @@
-"""Kafka's messages: the decoders of all APIs and versions, and the two that are written by hand."""
+"""Requests of Kafka clients: the decoders of all APIs and versions, and the two that are written by hand."""
 
 from __future__ import annotations
 
-import struct
 from typing import Any
 
 from quorate.broker.protocol.kafka.apis import Api, supports
-from quorate.broker.protocol.kafka.codec import decode_request, decode_response_frame, encode_request, encode_response_frame
+from quorate.broker.protocol.kafka.codec import decode_request, encode_request
 from quorate.broker.protocol.kafka.errors import BadMessage
 from quorate.broker.protocol.kafka.fetch import FetchRequest, decode_fetch
 from quorate.broker.protocol.kafka.header import decode_request_header
@@ -44,18 +43,3 @@ def _produce(found: ProduceRequest, value: dict[str, Any]) -> None:
 def _fetch(found: FetchRequest, value: dict[str, Any]) -> None:
     wishes = [(one["partition"], one["fetch_offset"]) for topic in value["topics"] for one in topic["partitions"]]
     expect(wishes == [(one[0], one[2]) for _, parts in found.topics for one in parts], "the same wishes")
-
-
-def answers(data: bytes) -> None:
-    """An answer as the chaos harness's own client gets it: API and version in 16 bits each, then the frame."""
-    if len(data) < 4:
-        return
-    api, version = struct.unpack_from(">hh", data)
-    if not supports(api, version):
-        return  # whoever reads an answer knows what it has asked
-    try:
-        number, value = decode_response_frame(api, version, memoryview(data)[4:])
-    except BadMessage:
-        return
-    again = encode_response_frame(api, version, number, value)
-    expect(decode_response_frame(api, version, memoryview(again)[4:]) == (number, value), "what was read can be written")
