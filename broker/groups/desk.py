@@ -30,7 +30,8 @@ class Desk:
         self.now = Millis(0)
         self.groups: dict[str, Group] = {}
         self.effects = Effects()
-        self.open: dict[int, tuple[Group | None, Then]] = {}
+        self.open: dict[int, tuple[Group | None, Then, bool]] = {}
+        """With the group, what follows, and whether it is an append."""
         self._last = 0
         self._ripe: list[tuple[Offset, int]] = []
         """Effects that are done in the log, and wait for the state to come that far."""
@@ -44,16 +45,16 @@ class Desk:
     def append(self, group: Group | None, changes: list[Change], then: Then) -> None:
         """Make changes durable, then go on."""
         records = tuple(encode_change(change) for change in changes)
-        self.effects.appends.append(Append(records, self._begin(group, then)))
+        self.effects.appends.append(Append(records, self._begin(group, then, append=True)))
 
     def confirm(self, then: Then) -> None:
         """Make sure of the lead, then go on."""
-        self.effects.confirms.append(Confirm(self._begin(None, then)))
+        self.effects.confirms.append(Confirm(self._begin(None, then, append=False)))
 
-    def _begin(self, group: Group | None, then: Then) -> Report:
+    def _begin(self, group: Group | None, then: Then, *, append: bool) -> Report:
         self._last += 1
         number = self._last
-        self.open[number] = group, then
+        self.open[number] = group, then, append
         if group is not None:
             group.appends += 1
 
@@ -82,16 +83,20 @@ class Desk:
             self._finish(number, Error.NONE)
 
     def _finish(self, number: int, code: Error) -> None:
-        group, then = self.open.pop(number)
+        group, then, _ = self.open.pop(number)
         if group is not None:
             group.appends -= 1
             self._touched.add(group.name)
         then(code)
 
-    def abandon(self, failure: Failure) -> None:
-        """Nothing that is open will be heard of any more. What follows from that may still answer, but not append."""
-        for number in list(self.open):
-            self._finish(number, failure.code)
+    def abandon(self) -> None:
+        """The lead is lost, and nothing that is open will be heard of any more. What follows from that may still answer, but
+        not append.
+
+        What was to be appended may be in the log, and what waits for the state even is: nobody may be told that it is not.
+        """
+        for number, (_, _, append) in list(self.open.items()):
+            self._finish(number, (Failure.UNCERTAIN if append else Failure.NOT_LEADER).code)
 
     def close(self) -> None:
         """Forget all groups, and the effects that nobody took, except for answers."""
