@@ -31,15 +31,6 @@ def _ask(base: str, method: str, path: str, body: object, timeout_s: float) -> A
         raise AdminRefused(f"{method} {base}{path}: {error}") from error
 
 
-async def is_ready(base: str) -> bool:
-    """Whether a node serves clients."""
-    try:
-        await ask(base, "GET", "/readyz")
-    except AdminRefused:
-        return False
-    return True
-
-
 async def is_whole(base: str, expected: int) -> bool:
     """Whether a node is ready, sees so many nodes alive, and knows a leader of every partition."""
     try:

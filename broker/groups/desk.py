@@ -30,8 +30,7 @@ class Desk:
         self.now = Millis(0)
         self.groups: dict[str, Group] = {}
         self.effects = Effects()
-        self.open: dict[int, tuple[Group | None, Then, bool]] = {}
-        """With the group, what follows, and whether it is an append."""
+        self.open: dict[int, tuple[Group | None, Then]] = {}
         self._last = 0
         self._ripe: list[tuple[Offset, int]] = []
         """Effects that are done in the log, and wait for the state to come that far."""
@@ -45,16 +44,16 @@ class Desk:
     def append(self, group: Group | None, changes: list[Change], then: Then) -> None:
         """Make changes durable, then go on."""
         records = tuple(encode_change(change) for change in changes)
-        self.effects.appends.append(Append(records, self._begin(group, then, append=True)))
+        self.effects.appends.append(Append(records, self._begin(group, then)))
 
     def confirm(self, then: Then) -> None:
         """Make sure of the lead, then go on."""
-        self.effects.confirms.append(Confirm(self._begin(None, then, append=False)))
+        self.effects.confirms.append(Confirm(self._begin(None, then)))
 
-    def _begin(self, group: Group | None, then: Then, *, append: bool) -> Report:
+    def _begin(self, group: Group | None, then: Then) -> Report:
         self._last += 1
         number = self._last
-        self.open[number] = group, then, append
+        self.open[number] = group, then
         if group is not None:
             group.appends += 1
 
@@ -83,20 +82,20 @@ class Desk:
             self._finish(number, Error.NONE)
 
     def _finish(self, number: int, code: Error) -> None:
-        group, then, _ = self.open.pop(number)
+        group, then = self.open.pop(number)
         if group is not None:
             group.appends -= 1
             self._touched.add(group.name)
         then(code)
 
     def abandon(self) -> None:
-        """The lead is lost, and nothing that is open will be heard of any more. What follows from that may still answer, but
-        not append.
+        """Nothing that is open will be heard of any more. What follows from that may still answer, but not append.
 
-        What was to be appended may be in the log, and what waits for the state even is: nobody may be told that it is not.
+        What was appended may yet be committed by the next leader: nobody may be told that it was refused.
         """
-        for number, (_, _, append) in list(self.open.items()):
-            self._finish(number, (Failure.UNCERTAIN if append else Failure.NOT_LEADER).code)
+        for number, (group, _) in list(self.open.items()):
+            failure = Failure.NOT_LEADER if group is None else Failure.UNCERTAIN
+            self._finish(number, failure.code)
 
     def close(self) -> None:
         """Forget all groups, and the effects that nobody took, except for answers."""

@@ -73,6 +73,14 @@ def test_produce_that_is_refused(version: int, value: Value, code: Error) -> Non
     assert part(ask(Api.PRODUCE, version, value))["error_code"] == code
 
 
+@pytest.mark.parametrize("version", [8, 9, 11])
+def test_a_weaker_promise_is_named(version: int) -> None:
+    assert part(ask(Api.PRODUCE, version, produce()))["error_message"] is None
+    weaker = part(ask(Api.PRODUCE, version, produce(acks=1)))
+    assert weaker["error_code"] == 0
+    assert "acks=1: on the leader's disk" in weaker["error_message"]
+
+
 def test_one_partition_of_a_produce_fails_alone() -> None:
     value = produce()
     value["topic_data"][0]["partition_data"] += produce(partition=1)["topic_data"][0]["partition_data"]

@@ -134,17 +134,22 @@ def test_disks_clocks_and_power(tmp_path: Path) -> None:
     asyncio.run(scene())
 
 
-def test_new_nodes_come_and_go_under_ever_new_numbers(tmp_path: Path) -> None:
+def test_a_node_comes_and_goes_while_another_dies(tmp_path: Path) -> None:
     async def scene() -> None:
         async with stand(tmp_path) as on:
-            cluster = on.cluster
-            for number in (4, 5):
-                async with Exchange().inflict(cluster, {}):
-                    assert cluster.members == [1, 2, 3, number]
+            cluster, new = on.cluster, on.cluster.spares[0]
+            await on.produce(5)
+            async with Exchange().inflict(cluster, {}):
+                assert sorted(await on.states(1)) == [1, 2, 3, new]
+                node = await on.leader()
+                async with Kill().inflict(cluster, {"nodes": [node]}):
                     await on.produce(2)
-                assert cluster.members == [1, 2, 3]
-                assert set(await on.states(1)) == {1, 2, 3}
-                await check_whole(on)
+                await on.until_held(new)
+                await on.produce(2)
+            assert sorted(await on.states(1)) == cluster.members == [1, 2, 3]
+            assert not cluster.process(new).runs
+            assert new not in cluster.spares, "a number is never used again"
+            await check_whole(on)
 
     asyncio.run(scene())
 
