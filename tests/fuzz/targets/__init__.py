@@ -8,11 +8,13 @@ from tests.fuzz.targets.batches import batch
 from tests.fuzz.targets.logs import log
 from tests.fuzz.targets.peers import peer
 from tests.fuzz.targets.replicas import raft
+from tests.fuzz.targets.replies import answers
 from tests.fuzz.targets.requests import kafka
 from tests.fuzz.targets.streams import frames
 from tests.fuzz.targets.values import values
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
+    "answers": answers,
     "batch": batch,
     "frames": frames,
     "kafka": kafka,
