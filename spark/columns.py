@@ -285,14 +285,14 @@ def _gather(data: Buffer, length: Ints, begin: Ints) -> pa.Array:
     edges[::2] = begin
     edges[1::2] = begin + np.maximum(length, 0)
     both = pa.Array.from_buffers(pa.binary(), edges.size - 1, [None, pa.py_buffer(edges), pa.py_buffer(data)], null_count=0)
-    index: npt.NDArray[np.int32] = np.arange(0, edges.size, 2, np.int32)
+    index: npt.NDArray[np.int32] = np.arange(0, edges.size, 2, dtype=np.int32)
     return pc.take(both, pa.array(index, mask=null if nulls else None), boundscheck=False)
 
 
 def _constant(text: str, count: int) -> pa.Array:
     encoded = text.encode()
     offsets = (
-        np.arange(0, (count + 1) * len(encoded), max(1, len(encoded)), np.int32)
+        np.arange(0, (count + 1) * len(encoded), max(1, len(encoded)), dtype=np.int32)
         if encoded
         else np.zeros(count + 1, np.int32)
     )

@@ -70,7 +70,7 @@ def _pick(data: Buffer, places: Ints) -> pa.Array:
     edges[::2] = places[:, 0]
     edges[1::2] = places[:, 0] + np.maximum(places[:, 1], 0)
     both = pa.Array.from_buffers(pa.binary(), edges.size - 1, [None, pa.py_buffer(edges), pa.py_buffer(data)], null_count=0)
-    index = pa.array(np.arange(0, edges.size, 2, np.int32), mask=places[:, 1] < 0)
+    index = pa.array(np.arange(0, edges.size, 2, dtype=np.int32), mask=places[:, 1] < 0)
     return pc.take(both, index, boundscheck=False)
 
 

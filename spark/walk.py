@@ -32,7 +32,7 @@ def find_starts(data: Buffer, bytes_: Bytes, at: int, end: int, count: int, star
             run = _run(data, bytes_, at, end, left)
             if run > 1:
                 size = _size(data, at)
-                starts.frombytes(np.arange(at, at + run * size, size, np.int64).tobytes())
+                starts.frombytes(np.arange(at, at + run * size, size, dtype=np.int64).tobytes())
                 at += run * size
                 left -= run
             # Sizes that change all the time are looked at ever more rarely.
