@@ -96,7 +96,7 @@ class Decoder:
         self.schema = SCHEMA_WITH_HEADERS if headers else SCHEMA
 
     def decode(self, data: Buffer, start: int, end: int) -> Iterator[pa.RecordBatch]:
-        """The records with offsets in [start, end) of the whole batches in `data`; usually one Arrow batch, never an empty one.
+        """The records with offsets in [start, end) of the whole batches in `data`: usually one Arrow batch, never empty.
 
         Raises Malformed.
         """
