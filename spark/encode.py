@@ -1,7 +1,7 @@
 """Arrow columns into batches, all records at once: the reverse of `columns`.
 
-Numbers become rows of bytes in numpy, and Arrow joins them with keys and values in C++: the data of the joined column are the
-records. Not here: who gets a batch (`routing`), and sending it (`sink`).
+Numbers become rows of bytes in numpy, and Arrow joins them with keys and values in C++: the data of the joined column are
+the records. Not here: who gets a batch (`routing`), and sending it (`sink`).
 """
 
 from __future__ import annotations
@@ -122,7 +122,8 @@ def _header_sizes(headers: pa.Array) -> Ints:
         return np.zeros(len(headers), np.int64)
     each = _sizes(pairs.field(0)) + _sizes(pairs.field(1)) + 10
     sums = np.concatenate(([0], np.cumsum(each)))
-    return sums[firsts + counts] - sums[firsts] + 5
+    bounds: Ints = sums[firsts + counts] - sums[firsts] + 5
+    return bounds
 
 
 def _blob(blobs: pa.Array) -> tuple[pa.Array, Ints]:
