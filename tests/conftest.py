@@ -34,6 +34,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help=f"how often the client tests kill a node under load (default {DEFAULT_KILL_ROUNDS})",
     )
     group.addoption(
+        "--sabotage-all",
+        action="store_true",
+        default=False,
+        help="chaos runs that must find nothing are as many, and as long, as those that must find a planted bug",
+    )
+    group.addoption(
         "--broker",
         choices=("quorate", "kafka"),
         default="quorate",

@@ -29,6 +29,7 @@ from quorate.broker.kafka.backend import (
     Setting,
     SettingSource,
     SettingType,
+    StageWish,
 )
 from quorate.broker.node.coordination import Coordination
 from quorate.broker.node.node import Node
@@ -38,6 +39,7 @@ from quorate.consensus.core import NodeId
 _PRODUCER_BLOCK = 1_000
 _CHANGE_S = 10.0
 _LOOK_AGAIN_S = 0.01
+_LEAST_COMMIT_S, _MOST_COMMIT_S = 1.0, 300.0
 
 _CODES = {
     "queue-exists": Error.TOPIC_ALREADY_EXISTS,
@@ -106,7 +108,8 @@ class NodeBackend:
         nodes = partition.nodes
         alive = tuple(node.directory.alive(nodes, now))
         if leader is None:
-            return PartitionView(index, self._elsewhere(partition), -1, nodes, alive)
+            electing = node.directory.electing(partition.group, now)
+            return PartitionView(index, self._elsewhere(partition), -1, nodes, alive, electing)
         return PartitionView(index, leader.node, leader.term, nodes, alive)
 
     def _elsewhere(self, partition: PartitionInfo) -> int:
@@ -306,12 +309,27 @@ class NodeBackend:
                 self._producer_ids = iter(range(number + 1, number + _PRODUCER_BLOCK))
         return ProducerId(number, 0)
 
+    # Staged records.
+
+    async def commit_staged(
+        self, application: str, batch: int, stages: Sequence[StageWish], timeout_ms: int
+    ) -> tuple[bool, bool]:
+        timeout_s = min(max(timeout_ms / 1000, _LEAST_COMMIT_S), _MOST_COMMIT_S)
+        return await self._node.committer.commit(application, batch, stages, timeout_s)
+
+    async def drop_staged(self, stages: Sequence[StageWish]) -> None:
+        await self._node.committer.drop(stages, _CHANGE_S)
+
     def coordinator_node(self, group: str) -> int:
         partition = self._groups_partition(group)
         if partition is None:
             return -1
         leader = self._node.directory.leader_of(partition.group, self._node.now())
         return leader.node if leader is not None else self._elsewhere(partition)
+
+    def electing_coordinator(self, group: str) -> bool:
+        partition = self._groups_partition(group)
+        return partition is not None and self._node.directory.electing(partition.group, self._node.now())
 
     def groups(self, group: str) -> Coordination:
         partition = self._groups_partition(group)

@@ -69,6 +69,8 @@ class NodeConfig:
     """Called with a group and the reason when its replica here has stopped for good."""
     on_note: Callable[[NodeId, bytes], None] | None = None
     """Called with a node and what it told this one (see `tell`)."""
+    on_peer: Callable[[NodeId, bool], None] | None = None
+    """Called with a node when the connection with it was made, or broke (False)."""
     admit: Admit | None = None
     """Asked before a node is taken in: see `Network`."""
     on_refused: OnRefused | None = None
@@ -225,6 +227,16 @@ class MultiRaft:
         driver.wake()
         return await future
 
+    def close_time(self, group: GroupId, committed: Millis) -> Millis:
+        """A time at or below which this replica stamps nothing any more; `committed` is a stamp in the committed log.
+
+        It is closed for all, and may be told, only after a `read_index` that was asked for later has been answered: that
+        confirms that this replica led. And only by a leader that has committed something in its term: what it has from
+        leaders before may still be committed, at any time.
+        """
+        found = self._group(group)
+        return found.clock.closed(committed, found.proposals.oldest_stamp())
+
     async def transfer(self, group: GroupId, to: ReplicaId) -> None:
         """Hand leadership of a group over. Returns when `to` leads; raises Busy if it does not take it in time."""
         driver, found = self._running(), self._group(group)
@@ -359,6 +371,8 @@ class MultiRaft:
     def _peer_changed(self, node: NodeId, up: bool) -> None:
         if self._driver is not None:
             self._driver.peer_changed(node, up)
+        if self._config.on_peer is not None:
+            self._config.on_peer(node, up)
 
     def _stopped(self, group: GroupId, reason: str) -> None:
         if self._config.on_stopped is not None:

@@ -6,6 +6,7 @@ Appends are committed at once unless `hold` says otherwise; what a test wants to
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 from quorate.broker.kafka.backend import (
     Alteration,
@@ -14,6 +15,7 @@ from quorate.broker.kafka.backend import (
     Broker,
     Buffer,
     Cancel,
+    Closed,
     CreatedQueue,
     EpochEnd,
     Fetched,
@@ -26,6 +28,7 @@ from quorate.broker.kafka.backend import (
     QueueView,
     ResourceKind,
     Setting,
+    StageWish,
 )
 from quorate.broker.protocol.kafka.errors import Error
 from quorate.consensus.batch.header import HEADER_BYTES, read_header
@@ -78,6 +81,9 @@ class MemoryPartition:
             del self.waiting[wake]
             wake()
 
+    def stage(self, data: Buffer, done: AppendDone) -> None:
+        self.append(memoryview(bytearray(data)), -1, done)
+
     def fetch(self, offset: int, max_bytes: int, epoch: int, at_least_one: bool) -> Fetched | Awaitable[Fetched]:
         if self.refuses is not None:
             raise self.refuses
@@ -113,6 +119,11 @@ class MemoryPartition:
     def end_of_epoch(self, epoch: int, current_epoch: int) -> EpochEnd:
         return EpochEnd(EPOCH, self.end)
 
+    async def closed_time(self, at_least: int, max_wait_s: float) -> Closed:
+        if self.refuses is not None:
+            raise self.refuses
+        return Closed(at_least, self.end)
+
     async def delete_before(self, offset: int) -> int:
         if offset > self.end:
             raise KafkaFailure(Error.OFFSET_OUT_OF_RANGE, str(offset))
@@ -127,8 +138,12 @@ class MemoryBackend:
     def __init__(self) -> None:
         self.here = MemoryPartition()
         self.drains = 0
+        self.commits: dict[tuple[str, int], Sequence[StageWish]] = {}
+        self.dropped: list[int] = []
         self.broken = False
-        """The next look at queues is a mistake of ours."""
+        """The next look at the brokers is a mistake of ours."""
+        self.election = 0
+        """So many looks it takes until partition 1, and the group `elected`, have a new leader."""
         views = [
             PartitionView(0, ME, EPOCH, (ME, OTHER), (ME, OTHER)),
             PartitionView(1, OTHER, EPOCH, (ME, OTHER), (OTHER,)),
@@ -136,15 +151,20 @@ class MemoryBackend:
         self._queues = {"t": QueueView("t", b"t" * 16, False, views, {})}
 
     def brokers(self) -> Sequence[Broker]:
+        if self.broken:
+            raise RuntimeError("a mistake of ours")
         return [Broker(ME, "127.0.0.1", 9092), Broker(OTHER, "127.0.0.2", 9093, "rack")]
 
     def queues(self) -> Sequence[QueueView]:
-        if self.broken:
-            raise RuntimeError("a mistake of ours")
         return list(self._queues.values())
 
     def queue(self, name: str) -> QueueView | None:
-        return self._queues.get(name)
+        queue = self._queues.get(name)
+        if queue is None or not self.election:
+            return queue
+        self.election -= 1
+        led, lost = queue.partitions
+        return queue._replace(partitions=[led, replace(lost, leader=-1, epoch=-1, electing=True)])
 
     def queue_by_id(self, id: bytes) -> QueueView | None:
         return next((queue for queue in self._queues.values() if queue.id == id), None)
@@ -201,8 +221,25 @@ class MemoryBackend:
     async def new_producer_id(self) -> ProducerId:
         return ProducerId(77, 0)
 
+    async def commit_staged(
+        self, application: str, batch: int, stages: Sequence[StageWish], timeout_ms: int
+    ) -> tuple[bool, bool]:
+        if application == "":
+            raise KafkaFailure(Error.INVALID_REQUEST, "an application id has characters")
+        ours = self.commits.setdefault((application, batch), stages) == stages
+        return ours, True
+
+    async def drop_staged(self, stages: Sequence[StageWish]) -> None:
+        self.dropped += [stage.producer for stage in stages]
+        if any(stage in committed for stage in stages for committed in self.commits.values()):
+            raise KafkaFailure(Error.INVALID_TXN_STATE, "it is part of a commit")
+
     def coordinator_node(self, group: str) -> int:
-        return OTHER if group == "elsewhere" else -1
+        return OTHER if group == "elsewhere" or (group == "elected" and not self.election) else -1
+
+    def electing_coordinator(self, group: str) -> bool:
+        self.election -= group == "elected" and self.election > 0
+        return group == "elected" and self.election > 0
 
     def groups(self, group: str) -> Groups:
         raise KafkaFailure(Error.NOT_COORDINATOR, "it is coordinated elsewhere")

@@ -36,6 +36,11 @@ class Api(IntEnum):
     INCREMENTAL_ALTER_CONFIGS = 44
     OFFSET_DELETE = 47
     DESCRIBE_CLUSTER = 60
+    # Our own: Kafka's are small numbers, and clients never ask for what they do not know.
+    CLOSED_TIME = 0x5100
+    STAGE = 0x5101
+    COMMIT_STAGED = 0x5102
+    DROP_STAGED = 0x5103
 
 
 # First and last version. Produce 0-2 is there because older librdkafka looks for exact versions and would skip
@@ -70,6 +75,14 @@ SUPPORTED: Final[dict[Api, tuple[int, int]]] = {
     Api.OFFSET_DELETE: (0, 0),
     Api.DESCRIBE_CLUSTER: (0, 1),
 }
+PRIVATE: Final[dict[Api, tuple[int, int]]] = {
+    Api.CLOSED_TIME: (0, 0),
+    Api.STAGE: (0, 0),
+    Api.COMMIT_STAGED: (0, 0),
+    Api.DROP_STAGED: (0, 0),
+}
+"""What Kafka does not have. Advertised to our own clients only, so that others see nothing new."""
+ALL_VERSIONS: Final = SUPPORTED | PRIVATE
 
 NEVER: Final = 1 << 15  # above any version: versions are int16
 
@@ -101,12 +114,18 @@ FLEXIBLE_FROM: Final[dict[Api, int]] = {
     Api.INCREMENTAL_ALTER_CONFIGS: 1,
     Api.OFFSET_DELETE: NEVER,
     Api.DESCRIBE_CLUSTER: 0,
+    Api.CLOSED_TIME: 0,
+    Api.STAGE: 0,
+    Api.COMMIT_STAGED: 0,
+    Api.DROP_STAGED: 0,
 }
+OUR_SOFTWARE: Final = "quorate"
+"""How the name begins by which our own clients call themselves in ApiVersions."""
 
 
 def supports(api: int, version: int) -> bool:
     """Whether requests of this version can be decoded and answered."""
-    first, last = SUPPORTED.get(api, (0, -1))  # type: ignore[call-overload]
+    first, last = ALL_VERSIONS.get(api, (0, -1))  # type: ignore[call-overload]
     return bool(first <= version <= last)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from quorate.broker.protocol.kafka.apis import SUPPORTED, Api
-from quorate.broker.protocol.kafka.tables import admin, data, groups
+from quorate.broker.protocol.kafka.apis import ALL_VERSIONS, Api
+from quorate.broker.protocol.kafka.tables import admin, data, groups, own
 
 INDENT: Final = 4
 _ZEROS: Final[dict[str, Any]] = {"bool": False, "uuid": bytes(16), "string": "", "bytes": b"", "records": b""}
@@ -59,7 +59,7 @@ def parse(text: str) -> dict[tuple[Api, str], tuple[Field, ...]]:
     while at < len(lines):
         name, direction = lines[at].words
         api = Api[_upper(name)]
-        fields, at = _fields(lines, at + 1, 1, Versions(*SUPPORTED[api]))
+        fields, at = _fields(lines, at + 1, 1, Versions(*ALL_VERSIONS[api]))
         found[api, direction] = fields
     return found
 
@@ -114,4 +114,4 @@ def _upper(name: str) -> str:
     return "".join(f"_{letter}" if letter.isupper() else letter.upper() for letter in name).lstrip("_")
 
 
-MESSAGES: Final = parse(data.TABLES) | parse(groups.TABLES) | parse(admin.TABLES)
+MESSAGES: Final = parse(data.TABLES) | parse(groups.TABLES) | parse(admin.TABLES) | parse(own.TABLES)

@@ -20,14 +20,14 @@ from quorate.broker.protocol.kafka.header import (
     write_response_header,
 )
 from tests.broker.protocol.kafka.oracles import ORACLES, KafkaPythonOracle, KioOracle
-from tests.broker.protocol.kafka.values import CASES, REQUESTS, Case, Value, draw
+from tests.broker.protocol.kafka.values import KAFKAS, REQUESTS, Case, Value, draw
 
 Oracle = KioOracle | KafkaPythonOracle
 
 EXAMPLES = 25
 # Nobody else remembers these: Kafka 4 dropped them, and both oracles are made from its schemas.
 FORGOTTEN = {("kio", Api.PRODUCE, version) for version in (0, 1, 2)}
-PAIRS = [pytest.param(oracle, case, id=f"{oracle.name}-{case}") for oracle in ORACLES for case in CASES if oracle.has(case)]
+PAIRS = [pytest.param(oracle, case, id=f"{oracle.name}-{case}") for oracle in ORACLES for case in KAFKAS if oracle.has(case)]
 
 
 def encode(case: Case, value: Value) -> bytes:
@@ -40,7 +40,7 @@ def decode(case: Case, data: bytes) -> Value:
 
 
 def test_oracles_know_everything_that_we_advertise() -> None:
-    missing = {(oracle.name, case.api, case.version) for oracle in ORACLES for case in CASES if not oracle.has(case)}
+    missing = {(oracle.name, case.api, case.version) for oracle in ORACLES for case in KAFKAS if not oracle.has(case)}
     assert missing == FORGOTTEN
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from quorate.broker.protocol.kafka.apis import SUPPORTED, Api
+from quorate.broker.protocol.kafka.apis import PRIVATE, SUPPORTED, Api
 from quorate.broker.protocol.kafka.errors import Error
 from quorate.broker.protocol.kafka.schema import MESSAGES, Field
 
@@ -30,12 +30,18 @@ class Case(NamedTuple):
         return f"{self.api.name.lower()}-{self.version}-{self.direction}"
 
 
-CASES: Final = [
-    Case(api, version, direction)
-    for api, (first, last) in SUPPORTED.items()
-    for version in range(first, last + 1)
-    for direction in ("request", "response")
-]
+def _cases(versions: dict[Api, tuple[int, int]]) -> list[Case]:
+    return [
+        Case(api, version, direction)
+        for api, (first, last) in versions.items()
+        for version in range(first, last + 1)
+        for direction in ("request", "response")
+    ]
+
+
+KAFKAS: Final = _cases(SUPPORTED)
+"""What Kafka has too, so that others can be asked about it."""
+CASES: Final = KAFKAS + _cases(PRIVATE)
 REQUESTS: Final = [case for case in CASES if case.direction == "request"]
 
 
