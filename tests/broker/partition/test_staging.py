@@ -268,6 +268,28 @@ def test_a_leader_that_dies_at_any_step_is_replaced_where_it_stopped(step: int) 
     run(main())
 
 
+@pytest.mark.parametrize("step", [3, 6])
+def test_producers_that_are_forgotten_at_once_are_published_once_all_the_same(step: int) -> None:
+    async def main() -> None:
+        async with HaltingCluster(settings=PartitionSettings(producer_expiry_ms=1)) as cluster:
+            leader = await cluster.led()
+            await stage_all(leader)
+            assert isinstance(leader, Halts)
+            leader.allowed = step
+            assert (await outcome(leader.publish(P)) is None) is (step == 6)
+            other = await cluster.move(leader)
+            for number in range(3):
+                # Log time passes, and nobody knows the producer any more.
+                await append(other, batch(value=b"-7", producer=Producer(500 + number, 0, 0)))
+            assert P not in other.state.producers
+            await publish_somehow(cluster)
+            await publish_somehow(cluster)
+            assert code_of(lambda: begin(other, numbered(0))) == Error.INVALID_TXN_STATE
+            assert [value for value in await values(await cluster.led()) if value >= 0] == list(range(18))
+
+    run(main())
+
+
 @pytest.mark.parametrize("delay_ms", [0, 1, 2, 4, 8])
 def test_a_leader_that_dies_in_the_middle_of_it(delay_ms: int) -> None:
     async def main() -> None:
