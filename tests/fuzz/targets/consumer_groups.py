@@ -13,8 +13,7 @@ from tests.fuzz.targets.expect import expect
 
 
 def groups(data: bytes) -> None:
-    """The first byte: a record (key, a zero byte, value); a snapshot as it is, before it is compressed, or a good one that is
-    changed; a subscription."""
+    """The first byte: a record (key, a zero byte, value); a snapshot, or its JSON, or a good one changed; a subscription."""
     if data:
         (_record, _snapshot, _json, _subscription, _changed)[data[0] % 5](data[1:])
 
