@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from quorate.broker.node import toml
 from quorate.broker.node.settings import (
@@ -22,7 +24,7 @@ from quorate.broker.node.settings import (
     PeersSection,
     QueuesSection,
 )
-from quorate.chaos.admin import AdminRefused, ask, is_whole
+from quorate.chaos.admin import AdminRefused, ask, is_whole, until
 from quorate.chaos.api import NodeUnderTest
 from quorate.chaos.faults.clock_control import Clock, FakeTime, FileClock
 from quorate.chaos.faults.disk_control import Disk, find_library
@@ -40,8 +42,8 @@ class ClusterOptions:
     """What a cluster under test is made with."""
 
     nodes: int = 3
-    spare: int = 1
-    """Nodes that may be added later: their addresses and links are there from the start."""
+    spare: int = 6
+    """Nodes that may be added later, each once: their addresses and links are there from the start."""
     sabotage: str | None = None
     """A bug to plant in every node (`broker.node.sabotage`)."""
     faketime: bool = False
@@ -71,6 +73,9 @@ class ClusterUnderTest:
         self._links: Links | None = None
         self._handles: dict[int, Handles] = {}
         self._clients: dict[int, str] = {}
+        self._gone: set[int] = set()
+        self._leaving: set[int] = set()
+        """Nodes that the cluster was asked to forget, and may have forgotten."""
         self.members: list[int] = []
         """The nodes that should be part of the cluster now."""
         self.tainted: set[int] = set()
@@ -102,8 +107,8 @@ class ClusterUnderTest:
 
     @property
     def spares(self) -> Sequence[int]:
-        """Numbers of nodes that may still be added."""
-        return [node for node in self._handles if node not in self.members]
+        """Numbers of nodes that may still be added. A number is never used again."""
+        return [node for node in self._handles if node not in self.members and node not in self._gone]
 
     def _of(self, node: int) -> Handles:
         found = self._handles.get(node)
@@ -199,10 +204,14 @@ class ClusterUnderTest:
             handles.disk.heal()
             handles.clock.set(0)
             handles.process.resume()
+            if node in self._leaving:
+                continue  # started again it would only be refused
             if node in self.tainted:
                 await handles.process.kill()
             handles.process.start()
         self.tainted.clear()
+        for node in sorted(self._leaving):
+            await until(partial(self.remove_node, node), self.options.ready_s, f"node {node} is not removed")
         await self.until_whole()
         await self._undrain_all()
 
@@ -226,11 +235,11 @@ class ClusterUnderTest:
 
     # Administration.
 
-    async def ask_any(self, method: str, path: str, body: object = None) -> object:
-        """Ask the nodes one after another until one answers. Raises AdminRefused."""
+    async def ask_any(self, method: str, path: str, body: object = None, but: int = 0) -> object:
+        """Ask the nodes one after another, all `but` one, until one answers. Raises AdminRefused."""
         trouble = AdminRefused("no node runs")
         for node in self.members:
-            if self.process(node).runs and not self.process(node).paused:
+            if node != but and self.process(node).runs and not self.process(node).paused:
                 try:
                     return await ask(self.http(node), method, path, body, timeout_s=12.0)
                 except AdminRefused as refused:
@@ -243,16 +252,28 @@ class ClusterUnderTest:
             if one["state"] == "draining":
                 await self.ask_any("POST", f"/v1/nodes/{one['id']}/undrain")
 
-    async def add_node(self, node: int) -> None:
+    def add_node(self, node: int) -> None:
         """Start one of the spares, which asks to be let in. Returns before it is ready."""
         self.process(node).start()
         self.members.append(node)
 
-    async def remove_node(self, node: int) -> None:
-        """Stop a node that was drained, and let the cluster forget it. Raises AdminRefused."""
-        await self.process(node).stop()
+    async def facts_of(self, node: int) -> Mapping[str, Any] | None:
+        """What the cluster says of a node; None if it knows none of this number. Raises AdminRefused."""
+        said: Any = await self.ask_any("GET", "/v1/nodes", but=node)
+        return next((one for one in said["nodes"] if one["id"] == node), None)
+
+    async def remove_node(self, node: int) -> bool:
+        """Let the cluster forget a node that holds nothing; whether it has. Ask again until then. Raises AdminRefused."""
+        self._leaving.add(node)
+        if await self.facts_of(node) is not None:
+            await self.ask_any("DELETE", f"/v1/nodes/{node}", but=node)
+            return False
+        # It ends by itself, unless it has not heard of it.
         self.members.remove(node)
-        await self.ask_any("DELETE", f"/v1/nodes/{node}")
+        self._leaving.discard(node)
+        self._gone.add(node)
+        await self.process(node).stop()
+        return True
 
 
 def _listen() -> ListenSection:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -150,6 +150,7 @@ def carry_out(order: Order, system: System, make_nemesis: MakeNemesis) -> Result
     """Run it, show how it goes, write the report, say what came out."""
     import shutil
 
+    from quorate.chaos.cache import NotHere
     from quorate.chaos.history import FILE, load
     from quorate.chaos.report import write_report
     from quorate.chaos.runner import Audience, Run, RunFailed
@@ -160,6 +161,8 @@ def carry_out(order: Order, system: System, make_nemesis: MakeNemesis) -> Result
         with screen:
             run_once = Run(order, system, make_nemesis, Audience(say=screen.say, show=screen.show))
             result = asyncio.run(run_once.carry_out())
+    except NotHere as missing:
+        raise click.ClickException(f"chaos cannot break a cluster of its own here: {missing}") from missing
     except (RunFailed, TimeoutError, OSError, ValueError) as error:
         raise click.ClickException(
             f"the run did not come to its end: {error}. What there is of it is in {order.folder}"
@@ -273,12 +276,13 @@ class _Screen:
             )
 
 
-def _table(status: Status, rate: float) -> Table:
+def _table(status: Status, rate: float) -> Group:
+    """Narrow enough for any terminal: faults, which may be many and long, stand below."""
     table = Table(title=f"{status.phase}, {status.elapsed_s:.0f} s", title_justify="left")
-    for heading in ("acknowledged/s", "acknowledged", "refused", "in doubt", "reads", "faults now", "anomalies so far"):
-        table.add_column(heading)
-    faults = Text("\n".join(status.faults) or "none", style="magenta" if status.faults else "dim")
+    for heading in ("acknowledged/s", "acknowledged", "refused", "in doubt", "reads", "anomalies"):
+        table.add_column(heading, justify="right")
     anomalies = Text(str(status.anomalies), style="bold red" if status.anomalies else "green")
     figures = (f"{rate:.0f}", str(status.acknowledged), str(status.refused), str(status.doubtful), str(status.read))
-    table.add_row(*figures, faults, anomalies)
-    return table
+    table.add_row(*figures, anomalies)
+    faults = [Text(f"  {one}", style="magenta") for one in status.faults] or [Text("  nothing is broken now", style="dim")]
+    return Group(table, *faults)

@@ -145,7 +145,8 @@ class AsyncClient:
     async def produce(self, part: TopicPartition, batch: Buffer, *, acks: int = -1) -> Produced:
         """Append one batch (RecordBatch v2), which must not be changed meanwhile.
 
-        Repeated only if its producer is idempotent or it certainly does not stand; else `definite` is false.
+        Repeated only if its producer is idempotent or it certainly does not stand; else `definite` is false. An idempotent
+        producer waits for each batch before the next one: a new leader takes none whose predecessor it does not have.
         """
         return await self._run(producing.produce(self._parts(), part, batch, acks=acks))
 

@@ -87,7 +87,7 @@ async def commit_staged(
 ) -> Committed:
     """Commit stages together, unless this batch of this application was committed before.
 
-    Repeated when an answer was lost; if the first attempt did it after all, the answer is "already".
+    Repeated when an answer was lost: the very same stages are recognized, and "committed" once more.
     """
     if not application_id or batch_id < 0:
         raise BadInput(f"application {application_id!r}, batch {batch_id}: a name and a number from 0 on are needed")

@@ -10,14 +10,16 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
-from quorate.consensus.batch.control import ControlType, build_control
+from quorate.consensus.batch.control import ControlType, build_control, read_control
+from quorate.consensus.batch.errors import BadBatch, Reason
+from quorate.consensus.batch.header import CONTROL, attributes, base_offset, leader_epoch
 from quorate.consensus.core.types import Buffer
 
 SEQUENCE_MASK: Final = 0x7FFF_FFFF
 ENDED_MS: Final = 6 * 60 * 60 * 1000
 """How long, in log time, it is remembered that a stage has ended. Far longer than clients repeat a request."""
 
-_COUNTS: Final = Struct(">ii")
+_COUNTS: Final = Struct(">qii")
 _STAGE: Final = Struct(">qqii")
 _BATCH: Final = Struct(">qii")
 _ENDED: Final = Struct(">qq")
@@ -62,18 +64,21 @@ class Stage:
 class Stages:
     """All stages of a partition. Invariant: no producer is in `open` and in `ended`; `ended` is in the order of log time."""
 
-    __slots__ = ("ended", "open")
+    __slots__ = ("ended", "last", "open")
 
     def __init__(self) -> None:
         self.open: dict[int, Stage] = {}
         self.ended: dict[int, int] = {}
+        self.last = -1
+        """The offset of the last control batch that holds a staged one."""
 
-    def staged(self, producer: int, batch: StagedBatch, stamp: int) -> None:
+    def staged(self, producer: int, batch: StagedBatch, stamp: int, *, may_begin: bool = True) -> None:
         """A batch was staged. One that does not follow is passed over: the stage then never becomes whole."""
         self._forget(stamp)
+        self.last = batch.offset
         stage = self.open.get(producer)
         if stage is None:
-            if batch.first == 0 and producer not in self.ended:
+            if may_begin and batch.first == 0 and producer not in self.ended:
                 self.open[producer] = Stage(stamp, [batch])
         elif batch.first == stage.following and not stage.published:
             stage.batches.append(batch)
@@ -121,7 +126,7 @@ class Stages:
 
     def save(self) -> bytes:
         """Everything, in bytes."""
-        parts = [_COUNTS.pack(len(self.open), len(self.ended))]
+        parts = [_COUNTS.pack(self.last, len(self.open), len(self.ended))]
         for producer, stage in self.open.items():
             parts.append(_STAGE.pack(producer, stage.stamp, stage.published, len(stage.batches)))
             parts += [_BATCH.pack(*batch) for batch in stage.batches]
@@ -130,27 +135,44 @@ class Stages:
 
     @classmethod
     def load(cls, data: bytes, at: int) -> tuple[Stages, int]:
-        """The inverse, and where it ends."""
+        """The inverse, and where it ends. Raises ValueError, or struct's error if there is too little."""
         stages = cls()
-        count, ended = _COUNTS.unpack_from(data, at)
+        stages.last, count, ended = _COUNTS.unpack_from(data, at)
         at += _COUNTS.size
         for _ in range(count):
             producer, stamp, published, size = _STAGE.unpack_from(data, at)
             at += _STAGE.size
-            end = at + size * _BATCH.size
-            batches = [StagedBatch._make(fields) for fields in _BATCH.iter_unpack(data[at:end])]
+            batches = [StagedBatch._make(_BATCH.unpack_from(data, at + n * _BATCH.size)) for n in range(size)]
+            if not 0 <= published < size or not _follow(batches):
+                raise ValueError(f"a partition's state has {published} of {size} staged batches of producer {producer}")
             stages.open[producer] = Stage(stamp, batches, published)
-            at = end
+            at += size * _BATCH.size
         for _ in range(ended):
             producer, stamp = _ENDED.unpack_from(data, at)
             stages.ended[producer] = stamp
             at += _ENDED.size
+        if len(stages.open) != count or len(stages.ended) != ended or stages.open.keys() & stages.ended.keys():
+            raise ValueError("a partition's state has a stage twice")
         return stages, at
+
+
+def _follow(batches: Sequence[StagedBatch]) -> bool:
+    """Whether sequence numbers begin with 0 and have no gaps."""
+    begins = (0, *((batch.last + 1) & SEQUENCE_MASK for batch in batches))
+    return all(batch.first == begin for batch, begin in zip(batches, begins, strict=False))
 
 
 def stage_batch(data: Buffer) -> bytearray:
     """The control batch that keeps a batch of records for later."""
     return bytearray(build_control(0, 0, ControlType.STAGE, data))
+
+
+def as_consumers_see(data: Buffer) -> Buffer:
+    """A stored batch as consumers get it: they skip control batches, so of one with a staged batch they get the shell."""
+    if not attributes(data) & CONTROL:
+        return data
+    control, _ = read_control(data)
+    return build_control(base_offset(data), leader_epoch(data), control, b"") if control == ControlType.STAGE else data
 
 
 def stage_drop_batch(producers: Sequence[int]) -> bytearray:
@@ -159,5 +181,7 @@ def stage_drop_batch(producers: Sequence[int]) -> bytearray:
 
 
 def dropped_producers(value: Buffer) -> list[int]:
-    """What `stage_drop_batch` names."""
+    """What `stage_drop_batch` names. Raises BadBatch."""
+    if len(value) % _PRODUCER.size:
+        raise BadBatch(Reason.CONTROL, 0, f"{len(value)} bytes are no producers whose stages are dropped")
     return [producer for (producer,) in _PRODUCER.iter_unpack(value)]

@@ -57,7 +57,9 @@ class LibrdkafkaProducer:
             "request.timeout.ms": 5000,
         }
         if idempotent:
-            self._settings |= {"enable.idempotence": True, "message.timeout.ms": 30_000}
+            # Without a time limit: when some messages of a batch in flight reach theirs, librdkafka (2.16) gives up on those
+            # and sends the others again under a new epoch, which no broker can know for a repetition.
+            self._settings |= {"enable.idempotence": True, "message.timeout.ms": 0}
         else:
             self._settings |= {"retries": 0, "message.timeout.ms": 10_000}
 

@@ -74,7 +74,7 @@ def test_close_tells_what_is_under_way() -> None:
                 asyncio.create_task(client.fetch(PART, 0, max_bytes=MIB)),
                 asyncio.create_task(client.produce(PART, record_batch(200))),
                 asyncio.create_task(client.new_producer()),
-                asyncio.create_task(anext(client.stream(PART, 0, 5, max_bytes=MIB))),  # type: ignore[arg-type]
+                asyncio.create_task(anext(client.stream(PART, 0, 5, max_bytes=MIB))),
                 asyncio.create_task(client.fetch(TopicPartition("t", 5), 0, max_bytes=MIB)),
             ]
             for api in (Api.FETCH, Api.PRODUCE, Api.INIT_PRODUCER_ID):

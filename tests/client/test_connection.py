@@ -45,7 +45,7 @@ def host(answer: Answer) -> str:
     return str(decode_response(Api.FIND_COORDINATOR, answer.version, answer.body)["host"])
 
 
-async def outcomes(*asked: asyncio.Task[Answer]) -> list[type[BaseException]]:
+async def outcomes(*asked: asyncio.Task[Answer]) -> list[type[object]]:
     return [type(one) for one in await asyncio.gather(*asked, return_exceptions=True)]
 
 
