@@ -65,7 +65,7 @@ def test_a_task_that_fails_and_a_query_that_is_started_again_double_nothing(stan
         stand.fill(source, partition, [b"%d-%d" % (partition, number) for number in range(200)])
     once = str(tmp_path / "failed-once")
 
-    @udf("binary")
+    @udf(returnType="binary", useArrow=False)
     def fail_once(value: bytes) -> bytes:
         if value == b"0-150" and not Path(once).exists():
             Path(once).touch()
