@@ -27,9 +27,7 @@ def made(fills: int = 5) -> FakeCluster:
     return cluster
 
 
-def planned(
-    cluster: FakeCluster, filters: list[Filter] | None = None, **given: str
-) -> dict[TopicPartition, tuple[int, int]]:
+def planned(cluster: FakeCluster, *filters: Filter, **given: str) -> dict[TopicPartition, tuple[int, int]]:
     options = {"bootstrap": "127.0.0.1:9", **given}
     if not {"subscribe", "subscribePattern", "assign"} & set(given):
         options["subscribe"] = "q"
