@@ -76,7 +76,7 @@ def parse(argv: Sequence[str] | None) -> Settings:
 def _checked(parser: Arguments, given: argparse.Namespace) -> Settings:
     to = given.to.rstrip("/") or "/"
     return Settings(
-        cluster=Cluster(given.bootstrap, dict(given.option)),
+        cluster=Cluster(given.bootstrap, dict(given.read_option)),
         queues=names(given.queues),
         to=to,
         checkpoint=given.checkpoint or f"{to}/{OWN}/checkpoint",

@@ -30,12 +30,23 @@ class Arguments(argparse.ArgumentParser):
             help=f"some of the cluster's nodes; one that answers is enough (default {BOOTSTRAP})",
         )
         cluster.add_argument(
-            "--option",
+            "--read-option",
             action="append",
             default=[],
             type=key_value,
             metavar="KEY=VALUE",
-            help="hand an option on to the Spark source and sink, see docs/spark.md; may be repeated",
+            help="an option of the source, see docs/spark.md; may be repeated",
+        )
+
+    def writes(self) -> None:
+        """This pipeline writes to a queue."""
+        self.add_argument(
+            "--write-option",
+            action="append",
+            default=[],
+            type=key_value,
+            metavar="KEY=VALUE",
+            help="an option of the sink, compression=zstd for instance; may be repeated",
         )
 
     def error(self, message: str) -> NoReturn:

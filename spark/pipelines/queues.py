@@ -20,13 +20,14 @@ class Cluster:
     """Where queues are, and the options that the user handed on."""
 
     bootstrap: str
-    options: Mapping[str, str] = field(default_factory=dict)
+    reading: Mapping[str, str] = field(default_factory=dict)
+    writing: Mapping[str, str] = field(default_factory=dict)
 
     def stream(self, session: SparkSession, queues: Sequence[str], **options: str) -> DataFrame:
         """What is and what comes, from the earliest message on unless the options say otherwise."""
         reader = session.readStream.format(FORMAT).options(**self._shared())
         return reader.options(
-            **{"subscribe": ",".join(queues), "startingOffsets": "earliest", **options, **self.options}
+            **{"subscribe": ",".join(queues), "startingOffsets": "earliest", **options, **self.reading}
         ).load()
 
     def range(self, session: SparkSession, queue: str, offsets: Mapping[int, tuple[int, int]], **options: str) -> DataFrame:
@@ -37,11 +38,11 @@ class Cluster:
             "startingOffsets": json.dumps({queue: starts}),
             "endingOffsets": json.dumps({queue: ends}),
         }
-        return session.read.format(FORMAT).options(**{**self._shared(), **given, **options, **self.options}).load()
+        return session.read.format(FORMAT).options(**{**self._shared(), **given, **options, **self.reading}).load()
 
     def append_once(self, rows: DataFrame, queue: str, application: str, batch: int) -> None:
         """Append to a queue, once: what this batch of this application has appended is not appended again."""
-        options = {**self._shared(), "topic": queue, "exactlyOnce": "true", **self.options}
+        options = {**self._shared(), "topic": queue, "delivery": "exactly-once", **self.writing}
         options |= {"applicationId": application, "batchId": str(batch)}
         rows.write.format(FORMAT).mode("append").options(**options).save()
 

@@ -96,6 +96,7 @@ def parse(argv: Sequence[str] | None) -> Settings:
     parser.add_argument(
         "--mark", action="store_true", help="add a header `quorate-replayed` to each: queue/partition/offset@log time in ms"
     )
+    parser.writes()
     return _checked(parser, parser.parse_args(argv))
 
 
@@ -103,7 +104,7 @@ def _checked(parser: Arguments, given: argparse.Namespace) -> Settings:
     if given.since is not None and given.until is not None and given.since >= given.until:
         parser.error("--from must lie before --until")
     return Settings(
-        cluster=Cluster(given.bootstrap, dict(given.option)),
+        cluster=Cluster(given.bootstrap, dict(given.read_option), dict(given.write_option)),
         queue=given.queue,
         archive=given.archive,
         to=given.to,

@@ -104,6 +104,7 @@ def parse(argv: Sequence[str] | None) -> Settings:
         "--checkpoint", metavar="FOLDER", help=f"Spark's checkpoint (default with --to-parquet: FOLDER/{OWN}/checkpoint)"
     )
     pace.add_to(parser)
+    parser.writes()
     return _checked(parser, parser.parse_args(argv))
 
 
@@ -116,7 +117,7 @@ def _checked(parser: Arguments, given: argparse.Namespace) -> Settings:
         parser.error(f"--to-queue: {given.to_queue} is also summed up, and would count its own rows for ever")
     to = given.to_parquet.rstrip("/") if given.to_parquet else None
     return Settings(
-        cluster=Cluster(given.bootstrap, dict(given.option)),
+        cluster=Cluster(given.bootstrap, dict(given.read_option), dict(given.write_option)),
         queues=names(given.queues),
         event_time=given.event_time,
         prefix=given.key_prefix,
