@@ -22,8 +22,8 @@ from bench.spark.queue import fill
 from bench.spark.readings import SYSTEMS, Case, Say, WrongCount, rounds, spark
 
 HELP = """\
-Measure how fast Spark reads a queue: from the log of three nodes to noop and to Parquet, through format("quorate"), and in the
-same run through Spark's own Kafka connector, which reads the same queue over the Kafka port.
+Measure how fast Spark reads a queue: from the log of three nodes to noop and to Parquet, through format("quorate"), and
+in the same run through Spark's own Kafka connector, which reads the same queue over the Kafka port.
 
 \b
 Examples:
@@ -33,8 +33,8 @@ Examples:
   python -m bench.spark --size 100 --partitions 4 --rounds 5
   python -m bench.spark --json figures.json every reading, for a script ("-" prints them)
 
-The connector is fetched by Maven once. Where Java, Maven or the connector are missing it is left out, and the report says why.
-Run it on a quiet machine: Spark and the three nodes share its cores.
+The connector is fetched by Maven once. Where Java, Maven or the connector are missing it is left out, and the report says
+why. Run it on a quiet machine: Spark and the three nodes share its cores.
 """
 
 SIZES = (100, 1_024)

@@ -1,4 +1,4 @@
-"""Spark's own Kafka connector, by Maven: of the installed Spark's version if it can be had, or else the nearest older one."""
+"""Spark's own Kafka connector, by Maven: of the installed Spark's version if it can be had, or else an older one."""
 
 from __future__ import annotations
 
