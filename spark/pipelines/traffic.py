@@ -132,7 +132,8 @@ def _checked(parser: Arguments, given: argparse.Namespace) -> Settings:
 def event_time(text: str) -> EventTime:
     """`log`, `json:FIELD`, `header:NAME`."""
     kind, _, name = text.partition(":")
-    if (kind == "log") == bool(name) or kind not in {"log", "json", "header"}:
+    # A quote would end the path that it becomes part of.
+    if (kind == "log") == bool(name) or kind not in {"log", "json", "header"} or (kind == "json" and "'" in name):
         raise argparse.ArgumentTypeError(f"{text!r} is not json:FIELD, header:NAME or log")
     return EventTime(kind=kind, name=name)
 
