@@ -16,6 +16,8 @@ from quorate.broker.protocol.builder import BatchBuilder
 from quorate.broker.protocol.records import read_records
 from quorate.consensus.core.types import Buffer
 
+MAX_APPLICATION_ID = 1_000
+"""Characters."""
 _MAX_NODE = _MAX_INCARNATION = (1 << 32) - 1
 _ID_DIGITS = frozenset("0123456789abcdef")
 
@@ -62,8 +64,16 @@ def _are_nodes(value: object) -> bool:
     return isinstance(value, tuple) and all(map(_is_node, value))
 
 
-def _are_replicas(value: object) -> bool:
+def _are_counts(value: object) -> bool:
     return isinstance(value, tuple) and all(map(_is_count, value))
+
+
+_are_replicas = _are_counts
+
+
+def _is_published(value: tuple[object, object, object]) -> bool:
+    application, batch, groups = value
+    return _is_text(application) and _is_count(batch) and _are_counts(groups)
 
 
 def _is_id(value: object) -> bool:
@@ -105,6 +115,15 @@ _CHECKS: dict[tuple[str, str], Callable[[object], bool]] = {
     ("", "had"): _is_count,
     ("", "count"): _is_count,
     ("", "cancel"): lambda value: isinstance(value, bool),
+    ("", "application"): lambda value: isinstance(value, str) and 0 < len(value) <= MAX_APPLICATION_ID,
+    ("", "batch"): _is_count,
+    ("", "digest"): _is_text,
+    ("", "parts"): lambda value: (
+        isinstance(value, tuple) and all(_is_count(one) and _are_counts(more) for one, more in value)
+    ),
+    ("", "commits"): lambda value: isinstance(value, tuple) and all(map(_is_published, value)),
+    ("", "until_ms"): _is_count,
+    ("", "producers"): _are_counts,
     ("", "target"): _are_replicas,
     ("end-move", "target"): lambda value: value is None or _are_replicas(value),
 }
@@ -215,6 +234,45 @@ class TakeProducerIds(Command):
     count: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedCommand(Command):
+    """Base of what is decided about staged records: see `staged`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitStages(StagedCommand):
+    """Commit an application's next batch: all of these stages or none. The result says whether it was committed before.
+
+    The leaders of all groups have said that the stages are whole; nobody drops them before `until_ms`, in log time, without
+    asking here first.
+    """
+
+    kind: ClassVar[str] = "commit-stages"
+    application: str
+    batch: int
+    digest: str
+    parts: tuple[tuple[int, tuple[int, ...]], ...]
+    """Groups, with the producers whose stages are there."""
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagesPublished(StagedCommand):
+    """These groups have published all that these commits have there. The result is how many commits are over by that."""
+
+    kind: ClassVar[str] = "stages-published"
+    commits: tuple[tuple[str, int, tuple[int, ...]], ...]
+    """Application, batch, groups."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropStages(StagedCommand):
+    """What these producers have staged can never be committed, unless it is already. The result is how many were not."""
+
+    kind: ClassVar[str] = "drop-stages"
+    producers: tuple[int, ...]
+
+
 _KINDS: dict[str, type[Command]] = {
     one.kind: one
     for one in (
@@ -229,6 +287,9 @@ _KINDS: dict[str, type[Command]] = {
         CancelMove,
         EndMove,
         TakeProducerIds,
+        CommitStages,
+        StagesPublished,
+        DropStages,
     )
 }
 
@@ -251,9 +312,13 @@ def decode(data: bytes) -> Command:
             said["node"] = NodeInfo.from_facts(said["node"])
         if "placement" in said:
             said["placement"] = tuple(tuple(nodes) for nodes in said["placement"])
-        for name in ("nodes", "target"):
+        for name in ("nodes", "target", "producers"):
             if said.get(name) is not None:
                 said[name] = tuple(said[name])
+        if "parts" in said:
+            said["parts"] = tuple((group, tuple(producers)) for group, producers in said["parts"])
+        if "commits" in said:
+            said["commits"] = tuple((name, batch, tuple(groups)) for name, batch, groups in said["commits"])
         return kind(**said)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadCommand(f"{data[:200]!r} is no command: {error!r}") from error

@@ -75,6 +75,13 @@ SETTINGS: Final = {
             rule=_number(1, 64 << 20),
         ),
         QueueSetting(
+            name="stage.expiry.ms",
+            kind="long",
+            default="86400000",
+            doc="How long staged messages are kept that nobody commits. In the second half of it they cannot be committed.",
+            rule=_number(10_000, _LONG),
+        ),
+        QueueSetting(
             name="cleanup.policy",
             kind="string",
             default="delete",

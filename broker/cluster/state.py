@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from quorate.broker.cluster import commands as c
 from quorate.broker.cluster.queue_settings import BadSetting, check_settings
+from quorate.broker.cluster.staged import StagedCommits
 from quorate.broker.cluster.values import (
     CLUSTER_GROUP,
     FOUNDER,
@@ -21,23 +22,19 @@ from quorate.broker.cluster.values import (
     NodeInfo,
     PartitionInfo,
     QueueInfo,
+    Refused,
     valid_queue_name,
 )
+from quorate.consensus.batch.header import max_timestamp
 from quorate.consensus.core import Batch, BatchKind, GroupId, NodeId, Offset, ReplicaId, node_of, replica_id
 from quorate.consensus.core.types import NO_OFFSET, incarnation_of
 
 MAX_PARTITIONS: Final = 10_000
 """Of one queue."""
-_VERSION: Final = 2
-"""1 had no storage ids, no incarnations of nodes and no cancelled moves: all of them have a default."""
+_VERSION: Final = 3
+"""1 had no storage ids, no incarnations of nodes and no cancelled moves, 2 no staged commits: all of them have a default."""
 
-
-class Refused(Exception):
-    """A command that cannot be carried out: it changed nothing. `code` is for programs."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
+__all__ = ["MAX_PARTITIONS", "ClusterState", "Listener", "Refused", "Result", "lost_disk"]
 
 
 Result = int | Refused
@@ -62,6 +59,9 @@ class ClusterState:
         self.next_producer = 1
         self.incarnations: dict[GroupId, int] = {}
         """The highest incarnation that each group has used: a replica id is never used again."""
+        self.staged = StagedCommits()
+        self._stamp = 0
+        """The log time of the command that is judged."""
         self.version = 0
         """Rises with every change."""
         self.applied: Offset = NO_OFFSET
@@ -73,6 +73,7 @@ class ClusterState:
     def apply(self, batches: Sequence[Batch]) -> None:
         for batch in batches:
             if batch.kind is BatchKind.DATA:
+                self._stamp = max_timestamp(batch.data)
                 for command in c.from_batch(batch.data):
                     self._carry_out(command)
             self.applied = batch.last
@@ -95,13 +96,14 @@ class ClusterState:
             "next_group": self.next_group,
             "next_producer": self.next_producer,
             "incarnations": sorted(self.incarnations.items()),
+            "staged": self.staged.save(),
             "version": self.version,
         }
         return json.dumps(said, separators=(",", ":"), sort_keys=True).encode()
 
     def load(self, offset: Offset, state: bytes) -> None:
         said = json.loads(state) if state else {}
-        if said and said["format"] not in (1, _VERSION):
+        if said and not 1 <= said["format"] <= _VERSION:
             raise ValueError(f"a snapshot of `@cluster` in format {said['format']}; this release knows 1 to {_VERSION}")
         nodes = [NodeInfo.from_facts(one) for one in said.get("nodes", ())]
         self.nodes = {node.id: node for node in nodes}
@@ -112,6 +114,7 @@ class ClusterState:
         self.next_group = said.get("next_group", CLUSTER_GROUP + 1)
         self.next_producer = said.get("next_producer", 1)
         self.incarnations = {GroupId(group): used for group, used in said.get("incarnations", ())}
+        self.staged = StagedCommits.load(said.get("staged", {}))
         self.version = said.get("version", 0)
         self.applied = offset
         for told in self.on_loaded:
@@ -144,6 +147,8 @@ class ClusterState:
                 result = self._end_move(command)
             case c.TakeProducerIds():
                 result = self._take_producers(command.count)
+            case c.StagedCommand():
+                result = self.staged.judge(command, self._stamp, self.by_group, self.next_producer)
             case _:
                 raise Refused("unknown-command", f"{command.kind} is not known")
         self.version += 1
@@ -258,6 +263,7 @@ class ClusterState:
         for partition in queue.partitions:
             del self.by_group[partition.group]
             del self.incarnations[partition.group]
+        self.staged.forget_groups([partition.group for partition in queue.partitions])
         return len(queue.partitions)
 
     def _grow(self, command: c.GrowQueue) -> int:
@@ -351,6 +357,7 @@ class ClusterState:
         for group, (queue, index) in self.by_group.items():
             assert self.queues[queue.name] is self.by_id[queue.id] is queue
             self._check_partition(queue.partitions[index], group)
+        self.staged.check_invariants(self.by_group)
 
     def _check_partition(self, partition: PartitionInfo, group: GroupId) -> None:
         assert partition.group == group

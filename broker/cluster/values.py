@@ -20,6 +20,14 @@ FOUNDER: Final = 1
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
+class Refused(Exception):
+    """A command that cannot be carried out: it changed nothing. `code` is for programs."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class Membership(StrEnum):
     """Whether a node may hold replicas. Whether it is alive is not replicated: see `directory`."""
 

@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import NamedTuple, Protocol
 
 from quorate.broker.groups import Done, Identity, JoinRequest, Leaver, OffsetToCommit, SyncRequest
-from quorate.broker.partition.values import Appended, EpochEnd, Fetched, KafkaFailure, ListedOffset
+from quorate.broker.partition.values import Appended, Closed, EpochEnd, Fetched, KafkaFailure, ListedOffset
 
 __all__ = [
     "AlterKind",
@@ -23,6 +23,7 @@ __all__ = [
     "Broker",
     "Buffer",
     "Cancel",
+    "Closed",
     "CreatedQueue",
     "EpochEnd",
     "Fetched",
@@ -38,6 +39,8 @@ __all__ = [
     "Setting",
     "SettingSource",
     "SettingType",
+    "StageWish",
+    "StagedIn",
     "TimeSpec",
 ]
 
@@ -108,6 +111,10 @@ class Partition(Protocol):
         acks 1 or 0 it is called as soon as the leader has taken the batch.
         """
 
+    def stage(self, data: Buffer, done: AppendDone) -> None:
+        """Keep exactly one batch for later. `done` and what is raised are as with `append`; the offset is that of the
+        control batch that holds it."""
+
     def fetch(self, offset: int, max_bytes: int, epoch: int, at_least_one: bool) -> Fetched | Awaitable[Fetched]:
         """Committed batches from `offset` on, up to `max_bytes`; with `at_least_one` the first one comes whatever its size.
 
@@ -126,6 +133,10 @@ class Partition(Protocol):
 
     def end_of_epoch(self, epoch: int, current_epoch: int) -> EpochEnd:
         """Where an epoch ended. Raises KafkaFailure."""
+
+    async def closed_time(self, at_least: int, max_wait_s: float) -> Closed:
+        """A time at or below which nothing will be appended any more; waits until it is `at_least`, but not for longer than
+        `max_wait_s`. Raises KafkaFailure."""
 
     async def delete_before(self, offset: int) -> int:
         """Move the log's start to `offset`, -1 for the high watermark; the new start. Raises KafkaFailure."""
@@ -220,6 +231,22 @@ class ProducerId(NamedTuple):
     epoch: int
 
 
+class StagedIn(NamedTuple):
+    """What is staged in one partition, as its client counted it."""
+
+    topic: str
+    partition: int
+    batches: int
+    records: int
+
+
+class StageWish(NamedTuple):
+    """One stage: all that was staged under a producer id."""
+
+    producer: int
+    parts: Sequence[StagedIn]
+
+
 class Groups(Protocol):
     """A coordinator that serves on this node: `quorate.broker.groups.Coordinator` with its time and effects seen to.
 
@@ -307,6 +334,15 @@ class Backend(Protocol):
 
     async def new_producer_id(self) -> ProducerId:
         """An id that was never given out before. Raises KafkaFailure."""
+
+    async def commit_staged(
+        self, application: str, batch: int, stages: Sequence[StageWish], timeout_ms: int
+    ) -> tuple[bool, bool]:
+        """Commit an application's batch, unless it was committed before: whether it is made of these stages, and whether
+        all of it is visible already. Raises KafkaFailure: nothing is committed, or (`definite` is false) nobody knows."""
+
+    async def drop_staged(self, stages: Sequence[StageWish]) -> None:
+        """Drop stages that are no part of a commit. Raises KafkaFailure."""
 
     def coordinator_node(self, group: str) -> int:
         """The node that coordinates a group; -1 if there is none now."""

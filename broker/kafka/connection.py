@@ -20,6 +20,8 @@ from quorate.broker.protocol.kafka.errors import BadMessage
 from quorate.broker.protocol.kafka.header import decode_request_header
 
 _PRODUCE, _FETCH = int(Api.PRODUCE), int(Api.FETCH)
+_BULK = frozenset((int(Api.PRODUCE), int(Api.STAGE)))
+"""Requests that carry records."""
 
 
 class Hub(Protocol):
@@ -134,7 +136,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         header = decode_request_header(frame)
         size = len(frame)
-        if size > self.hub.settings.max_command_bytes and header.api != _PRODUCE:
+        if size > self.hub.settings.max_command_bytes and header.api not in _BULK:
             raise BadMessage(f"api {header.api}: a request of {size} bytes that carries no records")
         request = Request(
             self, header.api, header.version, header.correlation_id, header.client_id, frame[header.body_at :], size

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from quorate.broker.kafka.context import Call, Context, Later, Message
 from quorate.broker.kafka.handlers import (
+    closing,
     commits,
     configs,
     fetch,
@@ -14,11 +15,12 @@ from quorate.broker.kafka.handlers import (
     offsets,
     produce,
     producers,
+    staging,
     topics,
     versions,
 )
 from quorate.broker.kafka.request import Request
-from quorate.broker.protocol.kafka.apis import SUPPORTED, Api
+from quorate.broker.protocol.kafka.apis import PRIVATE, SUPPORTED, Api
 from quorate.broker.protocol.kafka.codec import decode_request, encode_response
 from quorate.broker.protocol.kafka.errors import BadMessage
 
@@ -40,6 +42,10 @@ HANDLERS: Mapping[int, Handler] = {
     Api.DESCRIBE_CONFIGS: configs.describe_configs,
     Api.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
     Api.INIT_PRODUCER_ID: producers.init_producer_id,
+    Api.CLOSED_TIME: closing.closed_time,
+    Api.STAGE: staging.stage,
+    Api.COMMIT_STAGED: staging.commit_staged,
+    Api.DROP_STAGED: staging.drop_staged,
 }
 BY_CALLBACK: Mapping[int, CallbackHandler] = {
     Api.JOIN_GROUP: groups.join_group,
@@ -56,16 +62,18 @@ BY_CALLBACK: Mapping[int, CallbackHandler] = {
 SERVED = {
     int(api): SUPPORTED[api]
     for api in (Api.PRODUCE, Api.FETCH, Api.API_VERSIONS, *map(Api, HANDLERS), *map(Api, BY_CALLBACK))
+    if api in SUPPORTED
 }
 """What is advertised: the APIs that have a handler."""
-OWN: Mapping[int, tuple[int, int]] = {}
+OWN = {int(api): PRIVATE[api] for api in map(Api, HANDLERS) if api in PRIVATE}
 """What is advertised to our own clients alone."""
+_VERSIONS = SERVED | OWN
 
 
 def dispatch(context: Context, request: Request) -> Later | None:
     """Serve a request: it is completed now or later by itself, or by what is returned. Raises BadMessage."""
     api, version = request.api, request.version
-    served = SERVED.get(api)
+    served = _VERSIONS.get(api)
     if served is None:
         raise BadMessage(f"api {api} is not served")
     if not served[0] <= version <= served[1]:

@@ -29,6 +29,7 @@ from quorate.broker.kafka.backend import (
     Setting,
     SettingSource,
     SettingType,
+    StageWish,
 )
 from quorate.broker.node.coordination import Coordination
 from quorate.broker.node.node import Node
@@ -38,6 +39,7 @@ from quorate.consensus.core import NodeId
 _PRODUCER_BLOCK = 1_000
 _CHANGE_S = 10.0
 _LOOK_AGAIN_S = 0.01
+_LEAST_COMMIT_S, _MOST_COMMIT_S = 1.0, 300.0
 
 _CODES = {
     "queue-exists": Error.TOPIC_ALREADY_EXISTS,
@@ -305,6 +307,17 @@ class NodeBackend:
                 number = await self._change(command, _CHANGE_S)
                 self._producer_ids = iter(range(number + 1, number + _PRODUCER_BLOCK))
         return ProducerId(number, 0)
+
+    # Staged records.
+
+    async def commit_staged(
+        self, application: str, batch: int, stages: Sequence[StageWish], timeout_ms: int
+    ) -> tuple[bool, bool]:
+        timeout_s = min(max(timeout_ms / 1000, _LEAST_COMMIT_S), _MOST_COMMIT_S)
+        return await self._node.committer.commit(application, batch, stages, timeout_s)
+
+    async def drop_staged(self, stages: Sequence[StageWish]) -> None:
+        await self._node.committer.drop(stages, _CHANGE_S)
 
     def coordinator_node(self, group: str) -> int:
         partition = self._groups_partition(group)

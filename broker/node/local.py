@@ -19,6 +19,7 @@ from typing import Self
 from quorate.broker.node import toml
 from quorate.broker.node.settings import (
     BadSettings,
+    ClockSection,
     ClusterSection,
     Endpoint,
     ListenSection,
@@ -34,6 +35,8 @@ _READY_S = 60.0
 _STOP_S = 20.0
 _HOST = "127.0.0.1"
 _TAIL_LINES = 15
+_UNCERTAINTY_MS = 10
+"""The nodes share one clock, so they agree whatever it says; this much is for its small corrections."""
 
 
 class NotReady(RuntimeError):
@@ -78,6 +81,7 @@ def local_settings(folder: Path, nodes: int, base_port: int, auto_create: bool) 
                 peer=Endpoint(_HOST, base_port + 199 + n),
             ),
             queues=QueuesSection(replication=replication, auto_create=auto_create),
+            clock=ClockSection(uncertainty_ms=_UNCERTAINTY_MS),
         )
         for n in range(1, nodes + 1)
     ]

@@ -16,11 +16,12 @@ from quorate.broker.cluster.manager import Manager, ManagerSettings
 from quorate.broker.cluster.service import Metadata, new_token
 from quorate.broker.cluster.state import ClusterState, Refused, Result
 from quorate.broker.cluster.values import CLUSTER_GROUP, FOUNDER, GROUPS_QUEUE, NodeInfo
+from quorate.broker.node.committer import Committer
 from quorate.broker.node.folder import CannotStart, NodeFolder
 from quorate.broker.node.hosting import Hosting, Room
 from quorate.broker.node.joining import ask_to_join
 from quorate.broker.node.moving import Mover, caught_up
-from quorate.broker.node.parts import Parts
+from quorate.broker.node.parts import Parts, system_time
 from quorate.broker.node.replicas import Replicas, Silent
 from quorate.broker.node.settings import Endpoint, NodeSettings
 from quorate.consensus.core import (
@@ -52,7 +53,7 @@ class Node:
     """One node. `start`, then `run` until it is cancelled, then `close`."""
 
     def __init__(self, settings: NodeSettings, folder: NodeFolder, boot: int, parts: Parts | None = None) -> None:
-        parts = parts if parts is not None else Parts()
+        parts = parts if parts is not None else Parts(time=system_time(settings))
         self.settings = settings
         self.folder = folder
         self._time = parts.time
@@ -72,6 +73,9 @@ class Node:
         room = Room(folder.path, self.id, self._storage_settings(), parts.open_log)
         self._room = room
         self.hosting = Hosting(self.state, self.id, room, self.replicas.start, self.replicas.stop)
+        self.committer = Committer(
+            self.runtime, self.metadata, self.calls, self.directory, self.replicas, self._time, self.now
+        )
         self._mover = Mover(self.runtime, self.metadata, self.directory, self.manages, self.now, settings.raft.election_ms)
         self.manager = Manager(self.metadata, self.calls, self.directory, self.manages, self.now, self._manager_settings())
         self._news = asyncio.Event()
@@ -164,6 +168,7 @@ class Node:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.hosting.run())
             tasks.create_task(self.manager.run())
+            tasks.create_task(self.committer.run())
             tasks.create_task(self._tell_status())
             tasks.create_task(self._move())
             tasks.create_task(self._keep_house())
@@ -221,6 +226,7 @@ class Node:
             self.directory.resign(group)
         if group in self.replicas.led:
             self._news.set()
+            self.committer.poke()
 
     async def _tell_status(self) -> None:
         """A few times a second, and at once when something is led here that was not."""
@@ -259,11 +265,15 @@ class Node:
     def _changed(self, command: c.Command, result: Result) -> None:
         if isinstance(result, Refused):
             return
+        self.committer.poke()
+        if isinstance(command, c.StagedCommand):
+            return
         if isinstance(command, c.DeleteQueue):
             self.replicas.forget_queue(command.name)
         self._refresh()
 
     def _refresh(self) -> None:
+        self.committer.poke()
         for node, info in self.state.nodes.items():
             if node != self.id:
                 address = Address(info.peer_host, info.peer_port)
@@ -331,6 +341,7 @@ class Node:
             await asyncio.sleep(self.settings.storage.retention_check_s)
             for partition in list(self.replicas.partitions.values()):
                 await partition.housekeep()
+                await self.committer.expire(partition)
             for coordination in list(self.replicas.coordinations.values()):
                 coordination.expire_offsets(self._time.now())
             for group in (CLUSTER_GROUP, *self.replicas.coordinations):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from quorate.broker.node.coordination import Coordination
 from quorate.broker.node.hosting import OpenLog
+from quorate.broker.node.settings import NodeSettings
 from quorate.broker.partition.partition import Partition
 from quorate.broker.partition.settings import PartitionSettings
 from quorate.consensus.clock.kernel import SystemTime, TimeSource
@@ -28,3 +29,9 @@ class Parts:
     runtime: Callable[[NodeConfig], MultiRaft] = MultiRaft
     partition: MakePartition = Partition
     coordination: Callable[[MultiRaft, GroupId], Coordination] = Coordination
+
+
+def system_time(settings: NodeSettings) -> SystemTime:
+    """The machine's clock, as far off as the settings or the kernel say."""
+    uncertainty_ms = settings.clock.uncertainty_ms
+    return SystemTime(None if uncertainty_ms < 0 else uncertainty_ms)

@@ -138,4 +138,5 @@ def partition_settings(settings: Mapping[str, str]) -> PartitionSettings:
         max_message_bytes=int(effective(settings, "max.message.bytes")),
         retention_ms=None if retention_ms < 0 else retention_ms,
         retention_bytes=None if retention_bytes < 0 else retention_bytes,
+        stage_expiry_ms=int(effective(settings, "stage.expiry.ms")),
     )

@@ -212,6 +212,21 @@ class RaftSection(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClockSection(Section):
+    """The clock that stamps messages. Closed time, and with it reading as of a time, needs to know how far off it may be."""
+
+    uncertainty_ms: int = setting(
+        "How far this machine's clock may be from the true time, and so from the other nodes' clocks. A promise of yours:"
+        " if it is broken while a leader changes, a message may be stamped within a time that was closed. -1: the kernel is"
+        " asked, which knows if NTP runs; if it does not, time closes only where messages are appended. `quorate up`,"
+        " whose nodes share one clock, sets 10.",
+        -1,
+        least=-1,
+        most=60_000,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class StorageSection(Section):
     """The disk. One LevelDB per partition replica."""
 
@@ -279,6 +294,7 @@ class NodeSettings:
     peers: PeersSection = field(default_factory=PeersSection)
     queues: QueuesSection = field(default_factory=QueuesSection)
     raft: RaftSection = field(default_factory=RaftSection)
+    clock: ClockSection = field(default_factory=ClockSection)
     storage: StorageSection = field(default_factory=StorageSection)
     kafka: KafkaSection = field(default_factory=KafkaSection)
     manager: ManagerSection = field(default_factory=ManagerSection)
@@ -315,6 +331,7 @@ SECTIONS: dict[str, type[Section]] = {
         PeersSection,
         QueuesSection,
         RaftSection,
+        ClockSection,
         StorageSection,
         KafkaSection,
         ManagerSection,

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from quorate.broker.node import toml
-from quorate.broker.node.parts import Parts
+from quorate.broker.node.parts import Parts, system_time
 from quorate.broker.node.process import run_node
 from quorate.broker.node.sabotage import MODES
 from quorate.consensus.clock.shifted import ShiftedTime
@@ -30,12 +30,14 @@ def main(arguments: Sequence[str]) -> int:
     said = parser.parse_args(arguments)
     if not said.insecure_test_mode:
         parser.error(f"a node under test may lose data: say {SWITCH} if that is meant")
-    parts = MODES[said.sabotage] if said.sabotage else Parts()
+    settings = toml.load(said.file)
+    time = system_time(settings)
+    parts = replace(MODES[said.sabotage] if said.sabotage else Parts(), time=time)
     if said.clock:
-        parts = replace(parts, time=ShiftedTime(said.clock))
+        parts = replace(parts, time=ShiftedTime(said.clock, time))
     if said.sabotage:
         print(f"sabotage: {said.sabotage}", file=sys.stderr, flush=True)
-    return run_node(toml.load(said.file), parts=parts)
+    return run_node(settings, parts=parts)
 
 
 if __name__ == "__main__":

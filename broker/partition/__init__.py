@@ -5,6 +5,15 @@
 
 from quorate.broker.partition.partition import Partition
 from quorate.broker.partition.settings import PartitionSettings
-from quorate.broker.partition.values import Appended, EpochEnd, Fetched, KafkaFailure, ListedOffset
+from quorate.broker.partition.values import Appended, Closed, EpochEnd, Fetched, KafkaFailure, ListedOffset
 
-__all__ = ["Appended", "EpochEnd", "Fetched", "KafkaFailure", "ListedOffset", "Partition", "PartitionSettings"]
+__all__ = [
+    "Appended",
+    "Closed",
+    "EpochEnd",
+    "Fetched",
+    "KafkaFailure",
+    "ListedOffset",
+    "Partition",
+    "PartitionSettings",
+]

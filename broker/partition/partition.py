@@ -1,6 +1,7 @@
 """`Partition`: one replica of a queue's partition, as the listeners use it. It is its group's state machine and watcher.
 
-Appends, roles and housekeeping are here; reading is in `reading`, producers in `producers`, replicated state in `state`.
+Appends, roles and housekeeping are here; reading is in `reading`, producers in `producers`, staging in `staging`, replicated
+state in `state`.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from functools import partial
 from typing import Self
 
 from quorate.broker.partition.producers import InFlight, Producers
-from quorate.broker.partition.reading import Reading
 from quorate.broker.partition.settings import PartitionSettings
+from quorate.broker.partition.staging import Staging
 from quorate.broker.partition.state import Kept, PartitionState, log_start_batch
 from quorate.broker.partition.values import Appended, KafkaFailure, failure_of, refusal_of
 from quorate.broker.protocol.kafka.errors import Error
@@ -35,7 +36,7 @@ _EARLY = 1_000
 """So many appends of idempotent producers may wait for a new leader to know its log; more are sent away."""
 
 
-class Partition(Reading):
+class Partition(Staging):
     """One replica. Everything happens on the event loop's thread. Make one with `open`.
 
     A leader that was cut off learns that it no longer leads within an election timeout (check-quorum). Until then it goes
@@ -50,10 +51,8 @@ class Partition(Reading):
         settings: PartitionSettings | None = None,
         time: TimeSource | None = None,
     ) -> None:
-        super().__init__(runtime, group, store)
-        self.settings = settings if settings is not None else PartitionSettings()
-        """May be replaced at any time."""
-        self._time = time if time is not None else SystemTime()
+        settings, time = settings or PartitionSettings(), time or SystemTime()
+        super().__init__(runtime, group, store, settings, time)
         self._producers = Producers(self.state)
         self._early: list[tuple[memoryview | bytearray, Header, int, AppendDone]] = []
         self._unsaved = 0
@@ -112,6 +111,8 @@ class Partition(Reading):
 
     def _append_once(self, data: memoryview | bytearray, header: Header, acks: int, done: AppendDone) -> None:
         """Append a batch of an idempotent producer, unless it was appended before. Raises KafkaFailure."""
+        if self.state.stages.open or self._staging:
+            self._refuse_stager(header.producer_id)
         known = self._producers.judge(header)
         if known is None:
             self._submit(data, header, acks, done)
@@ -183,6 +184,8 @@ class Partition(Reading):
         if appended:
             self._producers.applied(appended)
         self._appliers.reached(self._applied)
+        if self._staging:
+            self._staged_applied()
         if self._early and self._applied >= self._term_start:
             self._serve_early()
 
@@ -196,6 +199,7 @@ class Partition(Reading):
         self.state = PartitionState.load(state)
         self._producers.replaced(self.state, offset)
         self._applied = offset
+        self._staged_applied()
         self._appliers.reached(offset)
 
     def committed(self, commit: Offset) -> None:
@@ -238,13 +242,7 @@ class Partition(Reading):
             proposed = await self._runtime.propose(self._group, log_start_batch(offset), 1)
         except OperationFailed as error:
             raise failure_of(error) from error
-        if self._applied < proposed.offset and not self._stopped:
-            applied = asyncio.Event()
-            cancel = self._appliers.add(proposed.offset, applied.set)
-            try:
-                await applied.wait()
-            finally:
-                cancel()
+        await self._until_applied(proposed.offset)
 
     # Housekeeping.
 
@@ -282,13 +280,15 @@ class Partition(Reading):
             await self._move_start(keep + 1)
 
     async def _compact(self) -> None:
-        """Free the disk up to the batch that holds the log's start."""
-        start = self.state.log_start
+        """Free the disk up to the batch that holds the log's start; but not what is staged and may yet be published."""
+        start, pin = self.state.log_start, self.state.stages.pin
         covering = await self._runtime.in_reader(self._store.fetch, Offset(start), 0, self._applied)
         if covering:
-            end = Offset(base_offset(covering[0]) - 1)
+            end = base_offset(covering[0]) - 1
+            if pin is not None and pin <= end:
+                end, start = pin - 1, self._compacted_for  # the rest another time
             if end > self._store.start:
-                await self._runtime.compact(self._group, end)
+                await self._runtime.compact(self._group, Offset(end))
         self._compacted_for = start
 
 

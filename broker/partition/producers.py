@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from quorate.broker.partition.state import SEQUENCE_MASK, Kept, PartitionState, last_sequence
+from quorate.broker.partition.stages import SEQUENCE_MASK
+from quorate.broker.partition.state import Kept, PartitionState, last_sequence
 from quorate.broker.partition.values import KafkaFailure, failure_of
 from quorate.broker.protocol.kafka.errors import Error
 from quorate.consensus.batch.header import Header

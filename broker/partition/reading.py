@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar, TypeVarTuple
 
 from quorate.broker.partition.state import PartitionState
-from quorate.broker.partition.values import EpochEnd, Fetched, KafkaFailure, ListedOffset, failure_of
+from quorate.broker.partition.values import Closed, EpochEnd, Fetched, KafkaFailure, ListedOffset, failure_of
 from quorate.broker.partition.waiting import Waiting
 from quorate.broker.protocol.kafka.errors import Error
 from quorate.consensus.batch.control import encode_control
@@ -27,8 +27,11 @@ Ts = TypeVarTuple("Ts")
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 """Questions for an offset that are no times."""
+_NEVER = 1 << 62
 _NOTHING = ListedOffset(-1, -1, -1)
 _SOME_BYTES = 1 << 62
+_CLOSING_S = (0.005, 0.25)
+"""How often a wait for closed time looks again, at least and at most."""
 
 
 class Reading:
@@ -197,6 +200,45 @@ class Reading:
         except OperationFailed as error:
             raise failure_of(error) from error
         return self.term if term is None else term
+
+    # Closed time.
+
+    async def closed_time(self, at_least: int = -1, max_wait_s: float = 0.0) -> Closed:
+        """A time that is closed: no later append, of this leader or of another, has a stamp at or below it. Raises
+        KafkaFailure.
+
+        Waits until that is `at_least`, but no longer than `max_wait_s`, and then tells what there is. Time closes by itself,
+        without appends, where the clock's uncertainty is known; else only appends that are committed close what is before.
+        """
+        deadline = asyncio.get_running_loop().time() + max_wait_s
+        while (missing := at_least - self._close()) > 0:
+            left = deadline - asyncio.get_running_loop().time()
+            if left <= 0:
+                break
+            least, most = _CLOSING_S
+            await self._until_deposed(min(left, most, max(least, missing / 1000)))
+        closed = self._close()
+        end = await self._latest(-1)
+        return Closed(closed, end.offset)
+
+    def _close(self) -> Millis:
+        self._require_current(-1)
+        try:
+            return self._runtime.close_time(self._group, Millis(self.state.stamp))
+        except OperationFailed as error:
+            raise failure_of(error) from error
+
+    async def _until_deposed(self, timeout_s: float) -> None:
+        """Wait, but no longer than this replica leads."""
+        over = asyncio.Event()
+        cancel = self._pollers.add(Offset(_NEVER), over.set)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await over.wait()
+        except TimeoutError:
+            pass
+        finally:
+            cancel()
 
     def end_of_epoch(self, epoch: int, current_epoch: int = -1) -> EpochEnd:
         """Where an epoch ended: for a consumer that wants to know whether what it read is still the log."""

@@ -22,11 +22,14 @@ class PartitionSettings:
 
     A change reaches the replicas at slightly different places in the log; until then they may forget at different times.
     """
+    stage_expiry_ms: int = _DAY_MS
+    """How long staged batches are kept after the last one of their stage. In the second half of it they cannot be committed
+    any more."""
     snapshot_batches: int = 20_000
     """After so many applied batches the state is stored, so that a restart replays no more than about that."""
 
     def __post_init__(self) -> None:
-        for name in ("max_message_bytes", "producer_expiry_ms", "snapshot_batches"):
+        for name in ("max_message_bytes", "producer_expiry_ms", "stage_expiry_ms", "snapshot_batches"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be a positive whole number, not {getattr(self, name)!r}")
         for name in ("retention_ms", "retention_bytes"):

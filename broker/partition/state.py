@@ -1,4 +1,5 @@
-"""A partition's replicated state: where its log begins for clients, and what its idempotent producers appended last.
+"""A partition's replicated state: where its log begins for clients, what its idempotent producers appended last, and what
+is staged.
 
 Rebuilt by applying the headers of committed batches; equal on all replicas that have applied the same log. No I/O.
 """
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
+from quorate.broker.partition.stages import SEQUENCE_MASK, StagedBatch, Stages, dropped_producers
 from quorate.consensus.batch.control import ControlType, build_control, read_control
 from quorate.consensus.batch.header import CONTROL
 from quorate.consensus.core import Batch, BatchKind
@@ -16,7 +18,6 @@ from quorate.consensus.core.types import Buffer
 
 KEPT: Final = 5
 """Batches remembered per producer: clients have at most so many in flight."""
-SEQUENCE_MASK: Final = 0x7FFF_FFFF
 
 _HEADER: Final = Struct(">21xhi8xqqhi")
 """attributes, last offset delta, maxTimestamp, producer id, epoch, first sequence."""
@@ -24,7 +25,8 @@ _OFFSET: Final = Struct(">q")
 _STATE: Final = Struct(">bqqqi")
 _PRODUCER: Final = Struct(">qhqb")
 _KEPT: Final = Struct(">iiqq")
-_VERSION: Final = 1
+_VERSION: Final = 2
+"""1 had no stages."""
 
 
 class Kept(NamedTuple):
@@ -60,7 +62,7 @@ def log_start_batch(offset: int) -> bytearray:
 class PartitionState:
     """Invariant: `producers` is in the order of their last appends, and log time never falls, so the oldest are first."""
 
-    __slots__ = ("data_end", "log_start", "producers", "stamp")
+    __slots__ = ("data_end", "log_start", "producers", "stages", "stamp")
 
     def __init__(self) -> None:
         self.log_start = 0
@@ -70,10 +72,12 @@ class PartitionState:
         self.stamp = -1
         """The log time of the last batch that has one."""
         self.producers: dict[int, Producer] = {}
+        self.stages = Stages()
 
     def apply(self, batches: Sequence[Batch], expiry_ms: int) -> list[tuple[int, int]]:
         """Take committed batches in. Returns (producer, base) of those that an idempotent producer appended."""
         unpack, data_kind, appended = _HEADER.unpack_from, BatchKind.DATA, list[tuple[int, int]]()
+        staging = self.stages.open
         for base, last, _, kind, data in batches:
             if kind is not data_kind:
                 continue
@@ -87,6 +91,8 @@ class PartitionState:
             else:
                 self.data_end = last + 1
                 if producer >= 0:
+                    if staging and producer in staging and self.stages.produced(producer, first, stamp):
+                        continue  # the stage itself knows what of it is published
                     self._remember(producer, epoch, Kept(first, last_sequence(first, last_delta), base, stamp))
                     appended.append((producer, base))
         return appended
@@ -96,6 +102,12 @@ class PartitionState:
         if control == ControlType.LOG_START:
             # Never above the batch that says so, whatever it says.
             self.log_start = max(self.log_start, min(_OFFSET.unpack(value)[0], base))
+        elif control == ControlType.STAGE:
+            _, last_delta, _, producer, _, first = _HEADER.unpack_from(value)
+            if producer not in self.producers:
+                self.stages.staged(producer, StagedBatch(base, first, last_sequence(first, last_delta)), self.stamp)
+        elif control == ControlType.STAGE_DROP:
+            self.stages.dropped(dropped_producers(value), self.stamp)
 
     def _remember(self, producer: int, epoch: int, kept: Kept) -> None:
         known = self.producers.pop(producer, None)
@@ -123,6 +135,7 @@ class PartitionState:
         for number, producer in self.producers.items():
             parts.append(_PRODUCER.pack(number, producer.epoch, producer.stamp, len(producer.batches)))
             parts += [_KEPT.pack(*kept) for kept in producer.batches]
+        parts.append(self.stages.save())
         return b"".join(parts)
 
     @classmethod
@@ -131,8 +144,8 @@ class PartitionState:
         state = cls()
         if not data:
             return state
-        if data[0] != _VERSION:
-            raise ValueError(f"a partition's state of version {data[0]}; only {_VERSION} is known")
+        if not 1 <= data[0] <= _VERSION:
+            raise ValueError(f"a partition's state of version {data[0]}; this release knows 1 to {_VERSION}")
         _, state.log_start, state.data_end, state.stamp, count = _STATE.unpack_from(data)
         at = _STATE.size
         for _ in range(count):
@@ -142,6 +155,8 @@ class PartitionState:
             batches = [Kept._make(fields) for fields in _KEPT.iter_unpack(data[at:end])]
             state.producers[number] = Producer(epoch, stamp, batches)
             at = end
+        if data[0] > 1:
+            state.stages, at = Stages.load(data, at)
         if at != len(data):
             raise ValueError(f"a partition's state has {len(data)} bytes, and {at} are accounted for")
         return state

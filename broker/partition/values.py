@@ -65,6 +65,14 @@ class ListedOffset(NamedTuple):
     epoch: int
 
 
+class Closed(NamedTuple):
+    """No later append gets a stamp at or below `closed_ms` (-1: no such time is known), and every record that has one lies
+    below `end_offset`."""
+
+    closed_ms: int
+    end_offset: int
+
+
 class EpochEnd(NamedTuple):
     """The largest epoch not above the one that was asked for, and the first offset after it; -1 twice if unknown."""
 

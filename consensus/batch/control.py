@@ -41,6 +41,10 @@ class ControlType(IntEnum):
     CONFIG = 0x5101
     LOG_START = 0x5102
     """The state machine's: records before an offset are deleted. Data to the core."""
+    STAGE = 0x5103
+    """The state machine's: a whole batch of records, kept until it is published as records or dropped."""
+    STAGE_DROP = 0x5104
+    """The state machine's: what these producers have staged is dropped."""
 
 
 _TYPES: Final = {BatchKind.NOOP: ControlType.NOOP, BatchKind.CONFIG: ControlType.CONFIG}

@@ -225,6 +225,16 @@ class MultiRaft:
         driver.wake()
         return await future
 
+    def close_time(self, group: GroupId, committed: Millis) -> Millis:
+        """A time at or below which this replica stamps nothing any more; `committed` is a stamp in the committed log.
+
+        It is closed for all, and may be told, only after a `read_index` that was asked for later has been answered: that
+        confirms that this replica led. And only by a leader that has committed something in its term: what it has from
+        leaders before may still be committed, at any time.
+        """
+        found = self._group(group)
+        return found.clock.closed(committed, found.proposals.oldest_stamp())
+
     async def transfer(self, group: GroupId, to: ReplicaId) -> None:
         """Hand leadership of a group over. Returns when `to` leads; raises Busy if it does not take it in time."""
         driver, found = self._running(), self._group(group)

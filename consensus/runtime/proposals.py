@@ -110,6 +110,10 @@ class Proposals:
             gone.append(placed.pop())
         return gone
 
+    def oldest_stamp(self) -> Millis | None:
+        """The lowest stamp among those in the core; changes of members have none."""
+        return next((proposal.stamp for proposal in self.placed if proposal.stamp >= 0), None)
+
     def drop_queue(self) -> list[Proposal]:
         """Everything that never reached the core."""
         dropped = list(self.queue)

@@ -14,6 +14,7 @@ from quorate.broker.kafka.backend import (
     Broker,
     Buffer,
     Cancel,
+    Closed,
     CreatedQueue,
     EpochEnd,
     Fetched,
@@ -26,6 +27,7 @@ from quorate.broker.kafka.backend import (
     QueueView,
     ResourceKind,
     Setting,
+    StageWish,
 )
 from quorate.broker.protocol.kafka.errors import Error
 from quorate.consensus.batch.header import HEADER_BYTES, read_header
@@ -78,6 +80,9 @@ class MemoryPartition:
             del self.waiting[wake]
             wake()
 
+    def stage(self, data: Buffer, done: AppendDone) -> None:
+        self.append(memoryview(bytearray(data)), -1, done)
+
     def fetch(self, offset: int, max_bytes: int, epoch: int, at_least_one: bool) -> Fetched | Awaitable[Fetched]:
         if self.refuses is not None:
             raise self.refuses
@@ -113,6 +118,11 @@ class MemoryPartition:
     def end_of_epoch(self, epoch: int, current_epoch: int) -> EpochEnd:
         return EpochEnd(EPOCH, self.end)
 
+    async def closed_time(self, at_least: int, max_wait_s: float) -> Closed:
+        if self.refuses is not None:
+            raise self.refuses
+        return Closed(at_least, self.end)
+
     async def delete_before(self, offset: int) -> int:
         if offset > self.end:
             raise KafkaFailure(Error.OFFSET_OUT_OF_RANGE, str(offset))
@@ -127,6 +137,8 @@ class MemoryBackend:
     def __init__(self) -> None:
         self.here = MemoryPartition()
         self.drains = 0
+        self.commits: dict[tuple[str, int], Sequence[StageWish]] = {}
+        self.dropped: list[int] = []
         self.broken = False
         """The next look at queues is a mistake of ours."""
         views = [
@@ -200,6 +212,19 @@ class MemoryBackend:
 
     async def new_producer_id(self) -> ProducerId:
         return ProducerId(77, 0)
+
+    async def commit_staged(
+        self, application: str, batch: int, stages: Sequence[StageWish], timeout_ms: int
+    ) -> tuple[bool, bool]:
+        if application == "":
+            raise KafkaFailure(Error.INVALID_REQUEST, "an application id has characters")
+        ours = self.commits.setdefault((application, batch), stages) == stages
+        return ours, True
+
+    async def drop_staged(self, stages: Sequence[StageWish]) -> None:
+        self.dropped += [stage.producer for stage in stages]
+        if any(stage in committed for stage in stages for committed in self.commits.values()):
+            raise KafkaFailure(Error.INVALID_TXN_STATE, "it is part of a commit")
 
     def coordinator_node(self, group: str) -> int:
         return OTHER if group == "elsewhere" else -1

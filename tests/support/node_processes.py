@@ -24,6 +24,7 @@ from bench.peers.api import tail
 from bench.peers.processes import free_base_port, launch
 from quorate.broker.node import toml
 from quorate.broker.node.settings import (
+    ClockSection,
     ClusterSection,
     Endpoint,
     ListenSection,
@@ -50,10 +51,13 @@ def until(condition: Callable[[], bool], what: str, patience_s: float = PATIENCE
 class Nodes:
     """Processes of one cluster, by their numbers. Whatever runs at the end is killed."""
 
-    def __init__(self, folder: Path, founders: int = 3, *, dead_after_s: int = 300, moves_at_once: int = 4) -> None:
+    def __init__(
+        self, folder: Path, founders: int = 3, *, dead_after_s: int = 300, moves_at_once: int = 4, uncertainty_ms: int = -1
+    ) -> None:
         self.folder = folder
         self._base = free_base_port([kind + node for kind in (0, 100, 200) for node in range(_MOST)])
         self._members = tuple(Member(node, self._endpoint(node, 200)) for node in range(1, founders + 1))
+        self._clock = ClockSection(uncertainty_ms=uncertainty_ms)
         self._manager = ManagerSection(suspect_after_ms=1_000, dead_after_s=dead_after_s, moves_at_once=moves_at_once)
         self.running: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -92,6 +96,7 @@ class Nodes:
             ),
             queues=QueuesSection(group_partitions=2),
             raft=RaftSection(heartbeat_ms=50, election_ms=500),
+            clock=self._clock,
             manager=self._manager,
         )
 
@@ -171,6 +176,15 @@ class Nodes:
     def create(self, name: str, partitions: int, replication: int = 3) -> None:
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         admin.create_topics([NewTopic(name, partitions, replication)])[name].result(30)
+
+    def delete(self, name: str) -> None:
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin.delete_topics([name])[name].result(30)
+
+    def leader(self, name: str, partition: int = 0) -> int:
+        """The node that leads a partition."""
+        queue = next(one for one in self.ask("/v1/queues")["queues"] if one["name"] == name)
+        return int(queue["partitions"][partition]["leader"])
 
     def cli(self, *arguments: str, node: int | None = None) -> subprocess.CompletedProcess[str]:
         """The real command."""

@@ -136,8 +136,8 @@ def test_a_snapshot_of_the_first_format_is_read() -> None:
     other = ClusterState()
     other.load(Offset(7), json.dumps(said).encode())
     assert other.save() == state.save()
-    with pytest.raises(ValueError, match="format 3"):
-        other.load(Offset(7), b'{"format":3}')
+    with pytest.raises(ValueError, match="format 4"):
+        other.load(Offset(7), b'{"format":4}')
 
 
 def test_new_replicas_do_not_go_to_a_node_that_is_drained_and_old_ones_may_stay() -> None:
