@@ -160,13 +160,13 @@ def test_the_schema_is_the_one_that_spark_expects() -> None:
     assert to_arrow_schema(spark_schema(headers=True), timezone="UTC").equals(SCHEMA_WITH_HEADERS)
 
 
-_blob = st.none() | st.binary(max_size=200)
-_name = st.text(max_size=20).filter(lambda name: name.isprintable())
+_blob = st.none() | st.binary(max_size=90)
+_name = st.text("ab-é€", max_size=20)
 _record = st.tuples(
     st.integers(-1, 253_402_300_799_999), _blob, _blob, st.lists(st.tuples(_name, _blob), max_size=4).map(tuple)
 )
 _batch = st.tuples(
-    st.lists(_record, min_size=1, max_size=40),
+    st.lists(_record, min_size=1, max_size=12),
     st.sampled_from(Compression),
     st.integers(0, 500),
     st.none() | st.integers(0, 1 << 40),
