@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
-from quorate.spark.source import QuorateDataSource
 
 from bench.spark.connector import Connector
+from quorate.spark.source import QuorateDataSource
 
 Say = Callable[[str], None]
 SYSTEMS = {"quorate": "format(quorate)", "kafka": "Spark's Kafka connector"}

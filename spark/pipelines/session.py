@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import threading
 import time
@@ -87,13 +88,29 @@ def _progress(query: StreamingQuery, total: int, per_s: float) -> Progress:
     last = query.lastProgress
     if last is None:
         return Progress(messages=total, per_s=0.0, note=str(query.status.get("message", "")))
-    behind = [int(source.metrics["lag"]) for source in last.sources if str(source.metrics.get("lag", "")).isdigit()]
+    behind = [found for source in last.sources if (found := behind_of(source.endOffset, source.latestOffset)) is not None]
     late = sum(state.numRowsDroppedByWatermark for state in last.stateOperators)
     return Progress(
         messages=total,
         per_s=per_s,
         behind=sum(behind) if behind else None,
         note=f"batch {last.batchId}" + (f", {late:,} groups of rows came too late in it" if late else ""),
+    )
+
+
+def behind_of(end: str | None, latest: str | None) -> int | None:
+    """How many offsets lie between what was read and the ends of the logs, as a source reports them. None: not known."""
+    try:
+        read, there = json.loads(end or ""), json.loads(latest or "")
+    except ValueError:
+        return None
+    if not isinstance(read, dict) or not isinstance(there, dict):
+        return None
+    return sum(
+        max(0, offset - read[queue].get(part, 0))
+        for queue, parts in there.items()
+        if queue in read
+        for part, offset in parts.items()
     )
 
 

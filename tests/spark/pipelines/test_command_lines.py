@@ -12,6 +12,7 @@ from quorate.cli.main import main
 from quorate.spark.pipelines import PIPELINES, archive, replay, traffic
 from quorate.spark.pipelines.arguments import moment, span_s
 from quorate.spark.pipelines.errors import PipelineError, reason
+from quorate.spark.pipelines.session import behind_of
 from quorate.spark.pipelines.traffic import EventTime, Prefix
 
 REPLAY = ["orders", "--to", "again", "--state", "/s"]
@@ -143,3 +144,18 @@ def test_the_package_holds_what_spark_imports_and_no_node(tmp_path: Path) -> Non
 )
 def test_of_a_stack_only_the_reason_is_shown(text: str, said: str) -> None:
     assert reason(PipelineError(text)) == said
+
+
+@pytest.mark.parametrize(
+    ("end", "latest", "behind"),
+    [
+        ('{"q":{"0":5,"1":7}}', '{"q":{"0":9,"1":7}}', 4),
+        ('{"q":{"0":5}}', '{"q":{"0":4,"1":7}}', 7),
+        ('{"q":{"0":5}}', '{"q":{"0":6},"lost":{"q":{"0":1}}}', 1),
+        (None, '{"q":{"0":9}}', None),
+        ('{"q":{"0":5}}', None, None),
+        ('{"q":{"0":5}}', "null", None),
+    ],
+)
+def test_how_far_a_query_is_behind(end: str | None, latest: str | None, behind: int | None) -> None:
+    assert behind_of(end, latest) == behind

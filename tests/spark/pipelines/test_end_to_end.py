@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from bench.peers.processes import await_condition
@@ -19,6 +19,9 @@ from quorate.spark.pipelines.archive import read_archive
 from quorate.spark.pipelines.files import Files
 from quorate.spark.pipelines.watch import Progress
 from tests.support.broker_cluster import BrokerCluster
+from tests.support.queue_contents import contents
+
+pytestmark = pytest.mark.xdist_group("spark")
 
 PARTITIONS = 3
 PATIENCE_S = 60.0
@@ -74,31 +77,12 @@ def numbered(first: int, last: int) -> list[dict[str, Any]]:
     ]
 
 
-def held(cluster: BrokerCluster, queue: str, partitions: int = PARTITIONS) -> list[Message]:
+def held(cluster: BrokerCluster, queue: str) -> list[Message]:
     """All that can be read now, in each partition's order."""
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "none", "enable.auto.commit": False})
-    found = []
-    try:
-        for number in range(partitions):
-            part = TopicPartition(queue, number, 0)
-            _, end = consumer.get_watermark_offsets(part, timeout=30)
-            consumer.assign([part])
-            while consumer.position([part])[0].offset < end:
-                for message in consumer.consume(1_000, 0.2):
-                    assert message.error() is None
-                    headers = tuple((key, value) for key, value in message.headers() or [])
-                    found.append(Message(message.key(), message.value(), number, headers))
-                if not _more(consumer, part, end):
-                    break
-    finally:
-        consumer.close()
-    return found
-
-
-def _more(consumer: Consumer, part: TopicPartition, end: int) -> bool:
-    """A log may end with what no consumer is given: its position says so once nothing more comes."""
-    [position] = consumer.position([part])
-    return position.offset < end
+    return [
+        Message(record.key, record.value, part, tuple((key, value or b"") for key, value in record.headers))
+        for part, record in contents(cluster.bootstrap, queue)
+    ]
 
 
 def values(messages: Iterable[Message]) -> Counter[int]:

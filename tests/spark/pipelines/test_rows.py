@@ -17,6 +17,8 @@ from quorate.spark.pipelines.replay import Plan, in_ranges, in_time, to_append
 from quorate.spark.pipelines.traffic import EventTime, Prefix, as_messages, summed, timed
 from quorate.spark.schema import spark_schema
 
+pytestmark = pytest.mark.xdist_group("spark")
+
 NOON = datetime(2026, 11, 18, 12, tzinfo=UTC)
 
 

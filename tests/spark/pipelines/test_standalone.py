@@ -16,6 +16,8 @@ from tests.spark.pipelines.test_end_to_end import PARTITIONS, numbered, produce,
 from tests.support.broker_cluster import BrokerCluster
 from tests.support.spark_standalone import standalone, submit
 
+pytestmark = pytest.mark.xdist_group("spark")
+
 
 @pytest.mark.timeout(900)
 def test_pipelines_run_on_a_spark_cluster(cluster: BrokerCluster, tmp_path: Path) -> None:

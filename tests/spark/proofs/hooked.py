@@ -21,6 +21,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
+
 from quorate.spark.options import Use, read_options, write_options
 from quorate.spark.sink import StreamWriter
 from quorate.spark.source import QuorateDataSource

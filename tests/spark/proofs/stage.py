@@ -10,16 +10,15 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from confluent_kafka import Producer
 
 from bench.peers.processes import await_condition
-from quorate.client import EARLIEST, LATEST, Client, TopicPartition
-from quorate.client.batches import CONTROL, check_stored, read_records, split_batches
 from tests.spark.proofs.hooked import FOLDER, reached
 from tests.support.broker_cluster import BrokerCluster
+from tests.support.queue_contents import contents
 
 START_S = 240.0
 """A JVM, a session and a first batch, on a machine that does other things too."""
@@ -94,21 +93,7 @@ def produce(cluster: BrokerCluster, queue: str, numbers: Iterable[int], partitio
 
 def held(cluster: BrokerCluster, queue: str) -> Counter[int]:
     """How often each number stands in a queue."""
-    found: Counter[int] = Counter()
-    with Client(cluster.bootstrap) as client:
-        parts = [TopicPartition(queue, one.index) for one in client.topics([queue])[queue].partitions]
-        starts = client.offsets(dict.fromkeys(parts, EARLIEST))
-        ends = client.offsets(dict.fromkeys(parts, LATEST))
-        for part in parts:
-            for data in client.stream(part, starts[part].offset, ends[part].offset, max_bytes=1 << 20):
-                found.update(number for batch in split_batches(data) for number in _numbers(batch))
-    return found
-
-
-def _numbers(batch: memoryview) -> Iterator[int]:
-    """A batch's numbers. Stages, and what else the brokers say to each other, are control batches."""
-    if not check_stored(batch).attributes & CONTROL:
-        yield from (int(record.value or b"-1") for record in read_records(batch))
+    return Counter(int(record.value or b"-1") for _, record in contents(cluster.bootstrap, queue))
 
 
 def holds_each_once(cluster: BrokerCluster, queue: str, numbers: Iterable[int], patience_s: float = 60.0) -> None:

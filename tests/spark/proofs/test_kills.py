@@ -11,6 +11,8 @@ from tests.spark.proofs.hooked import STEPS, arm, go_on
 from tests.spark.proofs.stage import Driver, holds_each_once, produce
 from tests.support.broker_cluster import BrokerCluster
 
+pytestmark = pytest.mark.xdist_group("spark")
+
 PARTITIONS = 3
 COUNT = 1_500
 MOST = 300

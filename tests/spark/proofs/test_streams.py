@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,27 +12,20 @@ from confluent_kafka.admin import NewPartitions
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-from quorate.spark.source import QuorateDataSource
 
 from tests.spark.proofs.stage import holds_each_once, produce
 from tests.support.broker_cluster import BrokerCluster
-from tests.support.local_spark import open_local_spark
+
+pytestmark = pytest.mark.xdist_group("spark")
 
 PARTITIONS = 2
 
 
-@pytest.fixture(scope="module")
-def session() -> Iterator[SparkSession]:
-    with open_local_spark() as spark:
-        spark.dataSource.register(QuorateDataSource)
-        yield spark
-
-
 def copy(
-    session: SparkSession, cluster: BrokerCluster, source: str, sink: str, checkpoint: Path, **options: str
+    spark: SparkSession, cluster: BrokerCluster, source: str, sink: str, checkpoint: Path, **options: str
 ) -> StreamingQuery:
     """What is in one queue now, into the other."""
-    reader = session.readStream.format("quorate").option("kafka.bootstrap.servers", cluster.bootstrap)
+    reader = spark.readStream.format("quorate").option("kafka.bootstrap.servers", cluster.bootstrap)
     rows = reader.option("subscribe", source).option("startingOffsets", "earliest").options(**options).load()
     writer = rows.select("value").writeStream.format("quorate").option("kafka.bootstrap.servers", cluster.bootstrap)
     writer = writer.option("topic", sink).option("delivery", "exactly-once").option("checkpointLocation", str(checkpoint))
@@ -41,7 +33,7 @@ def copy(
 
 
 @pytest.mark.timeout(600)
-def test_available_now_while_somebody_produces(session: SparkSession, cluster: BrokerCluster, tmp_path: Path) -> None:
+def test_available_now_while_somebody_produces(spark: SparkSession, cluster: BrokerCluster, tmp_path: Path) -> None:
     """Each run ends though messages keep coming, and all runs together take each once."""
     source, sink = cluster.topic(PARTITIONS), cluster.topic(PARTITIONS)
     produce(cluster, source, range(500), PARTITIONS)
@@ -57,39 +49,39 @@ def test_available_now_while_somebody_produces(session: SparkSession, cluster: B
     thread.start()
     try:
         for _ in range(2):
-            assert copy(session, cluster, source, sink, tmp_path, maxOffsetsPerTrigger="400").awaitTermination(200)
+            assert copy(spark, cluster, source, sink, tmp_path, maxOffsetsPerTrigger="400").awaitTermination(200)
     finally:
         stop.set()
         thread.join()
-    assert copy(session, cluster, source, sink, tmp_path).awaitTermination(200)
+    assert copy(spark, cluster, source, sink, tmp_path).awaitTermination(200)
     holds_each_once(cluster, sink, range(sent[0]))
 
 
 @pytest.mark.timeout(600)
-def test_a_new_partition_is_read_from_its_beginning(session: SparkSession, cluster: BrokerCluster, tmp_path: Path) -> None:
+def test_a_new_partition_is_read_from_its_beginning(spark: SparkSession, cluster: BrokerCluster, tmp_path: Path) -> None:
     source, sink = cluster.topic(PARTITIONS), cluster.topic(PARTITIONS)
     produce(cluster, source, range(100), PARTITIONS)
-    assert copy(session, cluster, source, sink, tmp_path).awaitTermination(200)
+    assert copy(spark, cluster, source, sink, tmp_path).awaitTermination(200)
     cluster.admin.create_partitions([NewPartitions(source, PARTITIONS + 1)])[source].result(30)
     cluster.await_whole(source, PARTITIONS + 1)
     produce(cluster, source, range(100, 250), PARTITIONS + 1)
-    assert copy(session, cluster, source, sink, tmp_path).awaitTermination(200)
+    assert copy(spark, cluster, source, sink, tmp_path).awaitTermination(200)
     holds_each_once(cluster, sink, range(250))
 
 
 @pytest.mark.timeout(600)
 def test_what_retention_took_is_an_error_and_can_be_left_out(
-    session: SparkSession, cluster: BrokerCluster, tmp_path: Path
+    spark: SparkSession, cluster: BrokerCluster, tmp_path: Path
 ) -> None:
     source, sink = cluster.topic(1), cluster.topic(1)
     produce(cluster, source, range(100), 1)
-    assert copy(session, cluster, source, sink, tmp_path).awaitTermination(200)
+    assert copy(spark, cluster, source, sink, tmp_path).awaitTermination(200)
     produce(cluster, source, range(100, 200), 1)
     cut = TopicPartition(source, 0, _offset_after(cluster, source, 50))
     cluster.admin.delete_records([cut])[cut].result(30)
     with pytest.raises(StreamingQueryException, match=f"data that has not been read is gone: {source}-0 offsets"):
-        copy(session, cluster, source, sink, tmp_path).awaitTermination(200)
-    assert copy(session, cluster, source, sink, tmp_path, failOnDataLoss="false").awaitTermination(200)
+        copy(spark, cluster, source, sink, tmp_path).awaitTermination(200)
+    assert copy(spark, cluster, source, sink, tmp_path, failOnDataLoss="false").awaitTermination(200)
     holds_each_once(cluster, sink, [*range(100), *range(150, 200)])
 
 
@@ -103,12 +95,12 @@ def _offset_after(cluster: BrokerCluster, queue: str, left: int) -> int:
 
 
 @pytest.mark.timeout(600)
-def test_two_streams_into_one_queue(session: SparkSession, cluster: BrokerCluster, tmp_path: Path) -> None:
+def test_two_streams_into_one_queue(spark: SparkSession, cluster: BrokerCluster, tmp_path: Path) -> None:
     first, second, sink = cluster.topic(PARTITIONS), cluster.topic(PARTITIONS), cluster.topic(PARTITIONS)
     produce(cluster, first, range(300), PARTITIONS)
     produce(cluster, second, range(300, 600), PARTITIONS)
     queries = [
-        copy(session, cluster, source, sink, tmp_path / source, maxOffsetsPerTrigger="100") for source in (first, second)
+        copy(spark, cluster, source, sink, tmp_path / source, maxOffsetsPerTrigger="100") for source in (first, second)
     ]
     deadline = time.monotonic() + 300
     assert all(query.awaitTermination(max(1, round(deadline - time.monotonic()))) for query in queries)
