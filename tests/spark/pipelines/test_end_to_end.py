@@ -112,7 +112,7 @@ def test_archived_once_and_replayed_once(session: SparkSession, cluster: BrokerC
     replay = ["replay", source, "--archive", archive, "--to", sink, "--state", str(tmp_path / "state")]
     options = ["--step", "200", "--keep-partitions", "--mark"]
     code, heard = run(replay[0], cluster, *replay[1:], *options, watch=Impatient())
-    assert code == 0
+    assert code == 0, heard.lines
     assert "stopped" in heard.lines[-1]
     # It was killed between the broker's commit and its own note of it.
     state = Files(session, str(tmp_path / "state"))
