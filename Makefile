@@ -3,11 +3,19 @@
 #   PYTHON=python3.12   which interpreter .venv is made with (after `make clean`, if there is one already)
 #   ARGS="..."          handed on to quorate up, pytest, the simulator, or the benchmarks but that of the core
 #   SEEDS=n SEED0=k     how many simulator runs, and the first seed
+#   SECONDS=n SEED=k    how long chaos breaks things, in all, and its first seed (drawn if it is left out)
+#   WORKLOAD="a b"      which workloads share that time, one after another; NEMESIS=a,b: what breaks
 
 PYTHON ?= python3
 ARGS   ?=
 SEEDS  ?= 300
 SEED0  ?= 0
+
+# Not from the environment: a shell's own SECONDS is something else.
+SECONDS  := 180
+SEED     ?=
+WORKLOAD ?= log groups metadata
+NEMESIS  ?= mix
 
 VENV  := .venv
 BIN   := $(VENV)/bin
@@ -15,7 +23,7 @@ READY := $(VENV)/.ready
 BENCH_READY := $(VENV)/.bench-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help venv chaosparts run test check bench sim fmt clean
+.PHONY: help venv chaosparts run test check bench sim chaos fmt clean
 
 help: ## List the targets (what plain `make` does)
 	@echo "Quorate. Targets:"
@@ -80,6 +88,17 @@ $(BENCH_READY): $(READY)
 sim: venv ## Set up, then run the simulator (SEEDS=300 SEED0=0)
 	@echo "==> sim: $(SEEDS) seeded runs of the simulator, from seed $(SEED0)"
 	@$(BIN)/python -m tests.sim --seeds $(SEEDS) --seed0 $(SEED0) $(ARGS)
+
+chaos: chaosparts ## Set up, then break a real cluster and check (SECONDS=180 SEED=7 WORKLOAD="log groups" NEMESIS=mix)
+	@if ! $(BIN)/python -m quorate.chaos.toxiproxy_server --all >/dev/null 2>&1; then \
+	  echo "==> chaos: skipped, because something it needs is missing (named above)"; exit 0; fi; \
+	set -- $(WORKLOAD); each=$$(( $(SECONDS) / $$# )); seed=$(SEED); seed=$${seed:-$$(date +%s)}; \
+	echo "==> chaos: $(NEMESIS) for $$each s on each of: $(WORKLOAD); histories and reports are kept in .chaos"; \
+	for workload do \
+	  $(BIN)/quorate chaos run --workload "$$workload" --nemesis "$(NEMESIS)" --seconds "$$each" --seed "$$seed" $(ARGS) \
+	    --dir ".chaos/$$workload-$$seed-$$(date +%Y%m%dT%H%M%S)" || exit 1; \
+	  seed=$$((seed + 1)); \
+	done
 
 fmt: venv ## Set up, then format the code and fix what ruff can fix
 	@echo "==> fmt: ruff fixes and formats in place"

@@ -40,8 +40,8 @@ class ClusterOptions:
     """What a cluster under test is made with."""
 
     nodes: int = 3
-    spare: int = 1
-    """Nodes that may be added later: their addresses and links are there from the start."""
+    spare: int = 6
+    """Nodes that may be added later, each once: their addresses and links are there from the start."""
     sabotage: str | None = None
     """A bug to plant in every node (`broker.node.sabotage`)."""
     faketime: bool = False
@@ -71,6 +71,7 @@ class ClusterUnderTest:
         self._links: Links | None = None
         self._handles: dict[int, Handles] = {}
         self._clients: dict[int, str] = {}
+        self._gone: set[int] = set()
         self.members: list[int] = []
         """The nodes that should be part of the cluster now."""
         self.tainted: set[int] = set()
@@ -102,8 +103,8 @@ class ClusterUnderTest:
 
     @property
     def spares(self) -> Sequence[int]:
-        """Numbers of nodes that may still be added."""
-        return [node for node in self._handles if node not in self.members]
+        """Numbers of nodes that may still be added. A number is never used again."""
+        return [node for node in self._handles if node not in self.members and node not in self._gone]
 
     def _of(self, node: int) -> Handles:
         found = self._handles.get(node)
@@ -226,11 +227,11 @@ class ClusterUnderTest:
 
     # Administration.
 
-    async def ask_any(self, method: str, path: str, body: object = None) -> object:
-        """Ask the nodes one after another until one answers. Raises AdminRefused."""
+    async def ask_any(self, method: str, path: str, body: object = None, but: int = 0) -> object:
+        """Ask the nodes one after another, all `but` one, until one answers. Raises AdminRefused."""
         trouble = AdminRefused("no node runs")
         for node in self.members:
-            if self.process(node).runs and not self.process(node).paused:
+            if node != but and self.process(node).runs and not self.process(node).paused:
                 try:
                     return await ask(self.http(node), method, path, body, timeout_s=12.0)
                 except AdminRefused as refused:
@@ -243,16 +244,16 @@ class ClusterUnderTest:
             if one["state"] == "draining":
                 await self.ask_any("POST", f"/v1/nodes/{one['id']}/undrain")
 
-    async def add_node(self, node: int) -> None:
+    def add_node(self, node: int) -> None:
         """Start one of the spares, which asks to be let in. Returns before it is ready."""
         self.process(node).start()
         self.members.append(node)
 
-    async def remove_node(self, node: int) -> None:
-        """Stop a node that was drained, and let the cluster forget it. Raises AdminRefused."""
-        await self.process(node).stop()
+    async def forget(self, node: int) -> None:
+        """The cluster has removed a node: it ends by itself, or is stopped here."""
         self.members.remove(node)
-        await self.ask_any("DELETE", f"/v1/nodes/{node}")
+        self._gone.add(node)
+        await self.process(node).stop()
 
 
 def _listen() -> ListenSection:

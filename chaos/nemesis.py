@@ -24,9 +24,6 @@ from quorate.chaos.faults.network import Bridge, Flap, OneWay, Partition, Toxics
 from quorate.chaos.faults.process import HandOver, Kill, Pause, Power, SlowStart, Storm
 from quorate.chaos.links import Links
 
-MEMBERS_MAY_JOIN: Final = False
-"""Whether `members` adds and removes nodes too. Switched on when nodes can join a running cluster."""
-
 NEMESES: Final[Mapping[str, Sequence[Fault]]] = {
     "partition": (Partition(),),
     "asymmetric": (OneWay(),),
@@ -43,7 +40,7 @@ NEMESES: Final[Mapping[str, Sequence[Fault]]] = {
     "corrupt": (Rot(),),
     "clock": (Jump(),),
     "drift": (Drift(),),
-    "members": (Drain(), Rebalance(), HandOver(), *((Exchange(),) if MEMBERS_MAY_JOIN else ())),
+    "members": (Drain(), Rebalance(), HandOver(), Exchange()),
     "none": (),
 }
 MIX: Final = "mix"

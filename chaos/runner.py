@@ -46,6 +46,8 @@ class Order:
     folder: Path
     command: str
     """What to type to run it again."""
+    fail_fast: bool = False
+    """Whether to stop breaking things as soon as an anomaly is seen."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +108,8 @@ class Run:
         self._open: list[FaultEvent] = []
         self._problems: list[str] = []
         self._anomalies = 0
+        self._enough = asyncio.Event()
+        """Set when nothing more needs to be broken."""
 
     async def carry_out(self) -> Result:
         """Raises TimeoutError if the system cannot be started or prepared, and RunFailed if a client breaks."""
@@ -156,12 +160,10 @@ class Run:
             await self._workload.finish(stage)
 
     async def _break_and_heal(self, nemesis: Nemesis, stop: asyncio.Event) -> bool:
-        try:
-            async with asyncio.timeout(self._order.seconds):
-                await nemesis.run(self._system, self._hear)
-                await pause(stop, self._order.seconds)
-        except TimeoutError:
-            pass
+        async with asyncio.TaskGroup() as tasks:
+            breaking = tasks.create_task(nemesis.run(self._system, self._hear))
+            await pause(self._enough, self._order.seconds)
+            breaking.cancel()
         self._enter("healing")
         try:
             await self._system.heal()
@@ -205,6 +207,8 @@ class Run:
                     texts = [one.text for verdict in verdicts for one in verdict.found.anomalies]
                     self._audience.say(f"{self._elapsed():7.1f} s: {found} anomalies so far, such as: {texts[0]}")
                 self._anomalies = found
+                if found and self._order.fail_fast:
+                    self._enough.set()
                 next_check = time.monotonic() + _LIVE_SHARE * (time.monotonic() - began)
             self._audience.show(self.status())
             await pause(stop, _LOOK_S)

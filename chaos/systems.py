@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from quorate.broker.node.under_test import SABOTAGES
 from quorate.chaos.api import System
 from quorate.chaos.runner import MakeNemesis
 
@@ -15,10 +16,15 @@ class Missing(RuntimeError):
     """A part of chaos that cannot be used here. The text says what to install."""
 
 
-def local_cluster(folder: Path, nodes: int) -> System:
-    """A cluster of its own, one process per node, every link through toxiproxy. Raises Missing."""
+def local_cluster(folder: Path, nodes: int, sabotage: str | None = None) -> System:
+    """A cluster of its own, one process per node, every link through toxiproxy. Raises Missing, and ValueError.
+
+    With `sabotage` its nodes have a planted bug: for tests of chaos itself.
+    """
+    if sabotage is not None and sabotage not in SABOTAGES:
+        raise ValueError(f"there is no bug {sabotage!r} to plant; there are {', '.join(SABOTAGES)}")
     module = _part("cluster")
-    system: System = module.ClusterUnderTest(folder, module.ClusterOptions(nodes=nodes))
+    system: System = module.ClusterUnderTest(folder, module.ClusterOptions(nodes=nodes, sabotage=sabotage))
     return system
 
 

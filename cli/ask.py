@@ -25,12 +25,15 @@ def http_option(command: F) -> F:
         show_default=True,
         metavar="URL",
         envvar="QUORATE_HTTP",
+        show_envvar=True,
         help="HTTP address of any node of the cluster.",
     )(command)
 
 
 def ask(address: str, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
     """One request; the answer's JSON object. Raises ClickException with what the node said, or why it said nothing."""
+    if "://" not in address:
+        address = f"http://{address}"
     if not address.startswith(("http://", "https://")):
         raise click.UsageError(f"--http must begin with http:// or https://, not {address!r}")
     data = None if body is None else json.dumps(body).encode()

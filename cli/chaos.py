@@ -60,6 +60,8 @@ def chaos() -> None:
 @click.option(
     "--nodes", type=click.IntRange(1, 9), default=3, show_default=True, help="Nodes of the cluster that is started."
 )
+@click.option("--fail-fast", is_flag=True, help="Stop breaking things as soon as an anomaly is seen, and conclude.")
+@click.option("--sabotage", metavar="MODE", hidden=True, help="Plant a bug in every node, to see whether it is found.")
 @click.option("--against", metavar="BOOTSTRAP", help="Use this running cluster (host:port,...) instead of starting one.")
 @click.option(
     "--dir",
@@ -75,6 +77,8 @@ def run(
     seed: int | None,
     rate: float,
     nodes: int,
+    fail_fast: bool,
+    sabotage: str | None,
     against: str | None,
     folder: Path | None,
 ) -> None:
@@ -101,6 +105,8 @@ def run(
     names = tuple(name for name in nemesis.replace(" ", "").split(",") if name and name != "none")
     if unknown := [name for name in names if systems.nemeses() and name not in systems.nemeses()]:
         raise click.UsageError(f"there is no nemesis {unknown[0]!r}; there are {', '.join(systems.nemeses())}, and none")
+    if sabotage and against:
+        raise click.UsageError("a bug can be planted only in a cluster that chaos starts itself")
     seed = int(time.time()) % 1_000_000 if seed is None else seed
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     folder = folder if folder is not None else Path(f"chaos-{workload}-{seed}-{stamp}")
@@ -117,6 +123,7 @@ def run(
         str(seed),
     ]
     options += ["--rate", f"{rate:g}", *(["--against", against] if against else ["--nodes", str(nodes)])]
+    options += [*(["--fail-fast"] if fail_fast else []), *(["--sabotage", sabotage] if sabotage else [])]
     order = Order(
         workload=workload,
         nemesis=names,
@@ -125,10 +132,11 @@ def run(
         rate=rate,
         folder=folder.absolute(),
         command=shlex.join(["quorate", "chaos", "run", *options]),
+        fail_fast=fail_fast,
     )
     try:
         data = order.folder / "cluster"
-        system = systems.running_cluster(against, data) if against else systems.local_cluster(data, nodes)
+        system = systems.running_cluster(against, data) if against else systems.local_cluster(data, nodes, sabotage)
         make = systems.nemesis_maker()
     except systems.Missing as error:
         raise click.ClickException(str(error)) from error
@@ -142,6 +150,7 @@ def carry_out(order: Order, system: System, make_nemesis: MakeNemesis) -> Result
     """Run it, show how it goes, write the report, say what came out."""
     import shutil
 
+    from quorate.chaos.cache import NotHere
     from quorate.chaos.history import FILE, load
     from quorate.chaos.report import write_report
     from quorate.chaos.runner import Audience, Run, RunFailed
@@ -152,6 +161,8 @@ def carry_out(order: Order, system: System, make_nemesis: MakeNemesis) -> Result
         with screen:
             run_once = Run(order, system, make_nemesis, Audience(say=screen.say, show=screen.show))
             result = asyncio.run(run_once.carry_out())
+    except NotHere as missing:
+        raise click.ClickException(f"chaos cannot break a cluster of its own here: {missing}") from missing
     except (RunFailed, TimeoutError, OSError, ValueError) as error:
         raise click.ClickException(
             f"the run did not come to its end: {error}. What there is of it is in {order.folder}"

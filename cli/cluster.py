@@ -1,4 +1,4 @@
-"""`quorate nodes`, `queues`, `undrain`, `remove`, `rebalance`: a running cluster, asked through any node."""
+"""`quorate nodes`, `queues`, `undrain`, `remove`: a running cluster, asked through any node."""
 
 from __future__ import annotations
 
@@ -6,29 +6,11 @@ import json
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from quorate.cli.ask import ask, http_option
 from quorate.cli.drain import drain
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead, for scripts.")
-
-
-def _show(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
-    """A table on a terminal, tab-separated lines elsewhere."""
-    console = Console()
-    if not console.is_terminal:
-        click.echo("\t".join(columns))
-        for row in rows:
-            click.echo("\t".join(str(row.get(column, "")) for column in columns))
-        return
-    table = Table()
-    for column in columns:
-        table.add_column(column)
-    for row in rows:
-        table.add_row(*(str(row.get(column, "")) for column in columns))
-    console.print(table)
+from quorate.cli.rebalance import rebalance
+from quorate.cli.rows import json_option, show
 
 
 @click.command()
@@ -40,7 +22,7 @@ def nodes(*, address: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(said))
     else:
-        _show(said["nodes"], ("id", "state", "rack", "replicas", "moving", "leaders", "kafka", "http", "peer"))
+        show(said["nodes"], ("id", "state", "rack", "replicas", "moving", "leaders", "kafka", "http", "peer"))
 
 
 @click.command()
@@ -61,7 +43,7 @@ def queues(*, address: str, as_json: bool) -> None:
         }
         for queue in said["queues"]
     ]
-    _show(rows, ("name", "partitions", "replication", "leaders", "moves"))
+    show(rows, ("name", "partitions", "replication", "leaders", "moves"))
 
 
 def _move(partition: dict[str, Any]) -> str:
@@ -89,21 +71,6 @@ def remove(*, node: int, address: str) -> None:
     """Forget NODE, which must be drained. Its number is never used again."""
     ask(address, "DELETE", f"/v1/nodes/{node}")
     click.echo(f"node {node} is no longer part of the cluster")
-
-
-@click.command()
-@click.option("--dry-run", is_flag=True, help="Only say what would be moved, and why.")
-@http_option
-@json_option
-def rebalance(*, dry_run: bool, address: str, as_json: bool) -> None:
-    """Even out replicas over the nodes."""
-    said = ask(address, "POST", "/v1/rebalance", {"dry_run": dry_run})
-    if as_json:
-        click.echo(json.dumps(said))
-    elif not said["moves"]:
-        click.echo("the cluster is balanced: there is nothing to move")
-    else:
-        _show(said["moves"], ("queue", "partition", "from", "to", "reason"))
 
 
 COMMANDS = (nodes, queues, drain, undrain, remove, rebalance)

@@ -61,6 +61,7 @@ _COMMANDS = (
     Command(run="make test", does="the quick test suite"),
     Command(run="make check", does="lint, formatting, types, import contracts"),
     Command(run="make sim SEEDS=300", does="hostile simulated runs of the consensus core"),
+    Command(run="make chaos SECONDS=180", does="a real cluster is broken, and what its clients saw is checked"),
     Command(run="make bench", does="how fast the core and the replicated log are"),
     Command(run="make", does="all targets"),
 )

@@ -145,7 +145,8 @@ class AsyncClient:
     async def produce(self, part: TopicPartition, batch: Buffer, *, acks: int = -1) -> Produced:
         """Append one batch (RecordBatch v2), which must not be changed meanwhile.
 
-        Repeated only if its producer is idempotent or it certainly does not stand; else `definite` is false.
+        Repeated only if its producer is idempotent or it certainly does not stand; else `definite` is false. An idempotent
+        producer waits for each batch before the next one: a new leader takes none whose predecessor it does not have.
         """
         return await self._run(producing.produce(self._parts(), part, batch, acks=acks))
 
@@ -173,11 +174,11 @@ class AsyncClient:
     async def create_topic(
         self, name: str, partitions: int = -1, replication: int = -1, settings: Mapping[str, str] | None = None
     ) -> None:
-        """Create a topic; -1: as many as the cluster thinks fit. Not repeated: after an error that is not definite, look."""
+        """Create a topic; -1: as many as the cluster thinks fit. After an error that is not definite, look."""
         await self._run(topics.create_topic(self._parts(), name, partitions, replication, settings))
 
     async def delete_topic(self, name: str) -> None:
-        """Delete a topic and all that is in it. Not repeated: after an error that is not definite, look."""
+        """Delete a topic and all that is in it. After an error that is not definite, look."""
         await self._run(topics.delete_topic(self._parts(), name))
 
     async def coordinator(self, group: str) -> Address:

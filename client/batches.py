@@ -1,9 +1,10 @@
-"""Batches as bytes, for those who decode and build them by themselves: `quorate.spark` does so in whole columns.
+"""Batches (RecordBatch v2) for those who build or take apart what a client produces and fetches. All of it lives elsewhere.
 
-Only names from `quorate.broker.protocol`; an application that reads and writes records needs nothing of this.
+`BatchBuilder` and `read_records` look at each record; `span`, `split_batches` and `read_header` at headers only.
 """
 
-from quorate.broker.protocol.builder import NO_PRODUCER_STATE, Producer
+from quorate.broker.protocol.batches import NO_PRODUCER, Span, read_header, span
+from quorate.broker.protocol.builder import NO_PRODUCER_STATE, BatchBuilder, Producer
 from quorate.broker.protocol.compression import MAX_INFLATED_BYTES, Compression, deflate, inflate
 from quorate.broker.protocol.headers import (
     COMPRESSION_MASK,
@@ -23,7 +24,7 @@ from quorate.broker.protocol.headers import (
     pack_header,
     seal,
 )
-from quorate.broker.protocol.records import read_records, split_batches
+from quorate.broker.protocol.records import Record, read_records, split_batches
 
 __all__ = [
     "COMPRESSION_MASK",
@@ -36,18 +37,24 @@ __all__ = [
     "MAX_INFLATED_BYTES",
     "MIN_RECORD_BYTES",
     "NO_EPOCH",
+    "NO_PRODUCER",
     "NO_PRODUCER_STATE",
     "BadBatch",
+    "BatchBuilder",
     "Buffer",
     "Compression",
     "Header",
     "Producer",
     "Reason",
+    "Record",
+    "Span",
     "check_stored",
     "deflate",
     "inflate",
     "pack_header",
+    "read_header",
     "read_records",
     "seal",
+    "span",
     "split_batches",
 ]

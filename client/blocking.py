@@ -136,11 +136,11 @@ class Client:
     def create_topic(
         self, name: str, partitions: int = -1, replication: int = -1, settings: Mapping[str, str] | None = None
     ) -> None:
-        """Create a topic; -1: as many as the cluster thinks fit. Not repeated: after an error that is not definite, look."""
+        """Create a topic; -1: as many as the cluster thinks fit. After an error that is not definite, look."""
         self._call(self._client.create_topic(name, partitions, replication, settings))
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic and all that is in it. Not repeated: after an error that is not definite, look."""
+        """Delete a topic and all that is in it. After an error that is not definite, look."""
         self._call(self._client.delete_topic(name))
 
     def coordinator(self, group: str) -> Address:

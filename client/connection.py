@@ -30,7 +30,7 @@ _INT16: Final = struct.Struct(">h")
 _INTRODUCTION: Final = 3  # the version of ApiVersions that names the software
 
 # What we speak to others, first and last: topics by name (so no Fetch above 12), one group in a request.
-_WE_SPEAK: Final[Mapping[Api, tuple[int, int]]] = {
+SPOKEN: Final[Mapping[Api, tuple[int, int]]] = {
     Api.PRODUCE: (3, 11),
     Api.FETCH: (4, 12),
     Api.LIST_OFFSETS: (1, 9),
@@ -41,6 +41,10 @@ _WE_SPEAK: Final[Mapping[Api, tuple[int, int]]] = {
     Api.CREATE_TOPICS: (2, 7),
     Api.DELETE_TOPICS: (1, 5),
     Api.INIT_PRODUCER_ID: (0, 4),
+    Api.CLOSED_TIME: (0, 0),
+    Api.STAGE: (0, 0),
+    Api.COMMIT_STAGED: (0, 0),
+    Api.DROP_STAGED: (0, 0),
 }
 
 
@@ -145,7 +149,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def version(self, api: Api) -> int:
         """The highest version of a request that both sides speak. Raises NotSupported."""
-        ours = _WE_SPEAK.get(api, (0, 0))
+        ours = SPOKEN.get(api, (0, -1))
         theirs = self._served.get(api, (0, -1))
         best = min(ours[1], theirs[1])
         if best < max(ours[0], theirs[0]):

@@ -51,7 +51,7 @@ class Core:
 
     async def ask_anybody(self, api: Api, value: Message, *, extra_s: float = 0.0) -> Message:
         """The same, of any node. What is not safe to ask for twice must not be asked so."""
-        address, answer = await self.metadata.ask_anybody(self.request(api, value, extra_s))
+        address, answer = await self.metadata.ask_anybody(self.request(api, value, extra_s), Lane.ALONE)
         return self.understand(address, api, answer)
 
     def request(self, api: Api, value: Message, extra_s: float) -> Request:
@@ -63,6 +63,22 @@ class Core:
             return decode_response(api, answer.version, answer.body)
         except BadMessage as error:
             raise BadAnswer(str(address), f"{api.name}: {error}") from error
+
+    async def at_any(self, what: Callable[[Address], Awaitable[T]], *, again: Callable[[QuorateError], bool]) -> T:
+        """Do something at one node after the other, never at two at once, as long as `again` allows for it."""
+        attempts = self.attempts()
+        while True:
+            address = self.metadata.addresses()[0]
+            try:
+                answer = await what(address)
+            except QuorateError as error:
+                self.metadata.failed(address)
+                if not again(error):
+                    attempts.give_up(error)
+                await attempts.pause(error)
+            else:
+                self.metadata.reached = True
+                return answer
 
     async def repeat(self, what: Callable[[], Awaitable[T]]) -> T:
         """Do something that is safe to repeat until it succeeds, or time is over."""
@@ -169,13 +185,13 @@ async def _each(
     return {**answers, **dict.fromkeys(missing, BadAnswer(str(address), "a partition is missing in the answer"))}
 
 
-def refusal(part: Part, error: int, what: str, message: str | None = None) -> QuorateError | None:
+def refusal(part: tuple[str, int], error: int, what: str, message: str | None = None) -> QuorateError | None:
     """What a partition's error code means; None for no error."""
     if not error:
         return None
     if error == Error.UNKNOWN_TOPIC_OR_PARTITION:
         return UnknownTopic(*part)
-    return RequestFailed(error, f"{what} {part}", message)
+    return RequestFailed(error, f"{what} {Part(*part)}", message)
 
 
 def by_topic(parts: Collection[Part]) -> dict[str, list[int]]:

@@ -50,6 +50,7 @@ class Metadata:
         self._nodes: dict[int, Address] = {}
         self._topics: dict[str, _Known] = {}
         self._last: Address | None = None
+        self._bad: Address | None = None
         self._wanted: set[str] = set()
         self._round: asyncio.Future[None] | None = None
         self._rounds: asyncio.Task[None] | None = None
@@ -106,8 +107,12 @@ class Metadata:
         """Nodes that may be asked about the cluster, the best first."""
         known = [*self._nodes.values(), *self._settings.addresses]
         random.shuffle(known)
-        known.sort(key=lambda one: (one != self._last, not self._pool.connected(one)))
+        known.sort(key=lambda one: (one == self._bad, one != self._last, not self._pool.connected(one)))
         return list(dict.fromkeys(known))
+
+    def failed(self, address: Address) -> None:
+        """Whoever looks for any node should take another one."""
+        self._bad = address
 
     # Asking.
 
@@ -122,14 +127,14 @@ class Metadata:
             return [encode_request(Api.METADATA, version, value)]
 
         request = Request(Api.METADATA, encode, self._settings.request_timeout_ms / 1000)
-        address, answer = await self.ask_anybody(request)
+        address, answer = await self.ask_anybody(request, Lane.CONTROL)
         try:
             said = decode_response(Api.METADATA, answer.version, answer.body)
         except BadMessage as error:
             raise BadAnswer(str(address), str(error)) from error
         return self._learn(said, asked_at)
 
-    async def ask_anybody(self, request: Request) -> tuple[Address, Answer]:
+    async def ask_anybody(self, request: Request, lane: Lane) -> tuple[Address, Answer]:
         """Ask a node, another one if that fails, and another one beside it if that takes long. Raises QuorateError."""
         candidates = iter(self.addresses())
         asked: dict[asyncio.Task[Answer], Address] = {}
@@ -138,7 +143,7 @@ class Metadata:
             while True:
                 address = next(candidates, None)
                 if address is not None:
-                    asked[asyncio.create_task(self._pool.ask(address, request, Lane.CONTROL))] = address
+                    asked[asyncio.create_task(self._pool.ask(address, request, lane))] = address
                 elif not asked:
                     raise self._nobody(failures)
                 patience_s = _PATIENCE_S if address is not None else None

@@ -1,7 +1,7 @@
 """All connections of a client, by node and by what they are for.
 
-CONTROL and ORDERED requests of one node share a connection each; ORDERED ones arrive in the order in which they were sent.
-ALONE requests, which may wait or have large answers, get a connection to themselves, so that nothing waits behind them.
+CONTROL requests of one node, which are answered at once, share a connection, and so do ORDERED ones, which arrive in the
+order in which they were sent. All others get a connection to themselves, so that nothing waits behind them.
 """
 
 from __future__ import annotations

@@ -28,10 +28,7 @@ async def produce(core: Core, part: Part, batch: Buffer, *, acks: int = -1) -> P
     """Append one batch (RecordBatch v2). Errors that are not `definite`: it may stand in the log, or come to do so."""
     if acks not in _ACKS:
         raise BadInput(f"acks {acks} is none of -1, 0, 1")
-    view = memoryview(batch).cast("B") if not isinstance(batch, bytes) else memoryview(batch)
-    if len(view) < HEADER_BYTES or (header := read_header(view)).size != len(view):
-        raise BadInput(f"{len(view)} bytes that are not exactly one batch")
-    idempotent = header.producer_id != NO_PRODUCER
+    view, idempotent = whole_batch(batch)
     timeout_ms = core.settings.request_timeout_ms
 
     def encode(version: int) -> Sequence[Buffer]:
@@ -45,6 +42,16 @@ async def produce(core: Core, part: Part, batch: Buffer, *, acks: int = -1) -> P
         return _produced(leader.address, part, answer) if acks else Produced(-1, -1)
 
     return await core.at_leader(part, once, again=lambda error: idempotent or error.definite)
+
+
+def whole_batch(batch: Buffer) -> tuple[memoryview, bool]:
+    """Its bytes, and whether its producer is idempotent. Raises BadInput for anything but exactly one batch."""
+    view = memoryview(batch).cast("B")
+    if len(view) >= HEADER_BYTES:
+        header = read_header(view)
+        if header.size == len(view):
+            return view, header.producer_id != NO_PRODUCER
+    raise BadInput(f"{len(view)} bytes that are not exactly one batch")
 
 
 def _produced(address: Address, part: Part, answer: Answer) -> Produced:

@@ -22,25 +22,25 @@ async def topics(core: Core, names: Collection[str] | None = None) -> dict[str, 
 async def create_topic(
     core: Core, name: str, partitions: int = -1, replication: int = -1, settings: Mapping[str, str] | None = None
 ) -> None:
-    """Create a topic; -1: as many as the cluster thinks fit. Not repeated: after an error that is not definite, look."""
+    """Create a topic; -1: as many as the cluster thinks fit. After an error that is not definite, look."""
     configs = [{"name": key, "value": value} for key, value in (settings or {}).items()]
     topic = {"name": name, "num_partitions": partitions, "replication_factor": replication, "configs": configs}
     value = {"topics": [topic], "timeout_ms": core.settings.request_timeout_ms}
-    said = await _ask(core, Api.CREATE_TOPICS, value)
-    _check(said[1]["topics"], name, "creation of", said[0])
+    await _do(core, Api.CREATE_TOPICS, value, "topics", name, "creation of")
 
 
 async def delete_topic(core: Core, name: str) -> None:
-    """Delete a topic and all that is in it. Not repeated: after an error that is not definite, look."""
+    """Delete a topic and all that is in it. After an error that is not definite, look."""
     value = {"topic_names": [name], "timeout_ms": core.settings.request_timeout_ms}
-    said = await _ask(core, Api.DELETE_TOPICS, value)
-    _check(said[1]["responses"], name, "deletion of", said[0])
+    await _do(core, Api.DELETE_TOPICS, value, "responses", name, "deletion of")
 
 
-async def _ask(core: Core, api: Api, value: dict[str, Any]) -> tuple[Address, dict[str, Any]]:
-    await core.repeat(lambda: core.metadata.ask(()))
-    address = core.metadata.addresses()[0]
-    return address, await core.ask(address, api, value, Lane.ALONE, extra_s=1.0)
+async def _do(core: Core, api: Api, value: dict[str, Any], answers: str, name: str, what: str) -> None:
+    async def once(address: Address) -> None:
+        said = await core.ask(address, api, value, Lane.ALONE, extra_s=1.0)
+        _check(said[answers], name, what, address)
+
+    await core.at_any(once, again=lambda error: error.definite)
 
 
 def _check(answers: list[dict[str, Any]], name: str, what: str, address: Address) -> None:

@@ -110,7 +110,7 @@ class Stage(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """`already`: another attempt was committed before, and these stages are dropped. `published`: all can be read now."""
+    """`already`: other stages, or a later batch, were committed before. `published`: all of it can be read now."""
 
     outcome: Literal["committed", "already"]
     published: bool

@@ -44,6 +44,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--spark-kill-seed0", type=int, default=0, metavar="K", help="the first of these seeds (default 0)")
     group.addoption(
+        "--sabotage-all",
+        action="store_true",
+        default=False,
+        help="chaos runs that must find nothing are as many, and as long, as those that must find a planted bug",
+    )
+    group.addoption(
         "--broker",
         choices=("quorate", "kafka"),
         default="quorate",

@@ -84,7 +84,7 @@ class QuorateUp:
         return cpu_seconds(list(self.pids.values()))
 
     def log_tail(self, lines: int = 40) -> str:
-        logs = sorted({self._output, *self._folder.rglob("*.log")})
+        logs = [self._output, *sorted(self._data.glob("node-*/log")), *sorted(self._folder.glob("restarted-*.log"))]
         return "\n".join(tail(log, lines) for log in logs if log.is_file())
 
     def _ready_line(self) -> dict[str, Any] | None:

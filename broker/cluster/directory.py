@@ -15,6 +15,10 @@ from quorate.consensus.core import GroupId, Millis, NodeId, Term
 
 _HEAD = struct.Struct("<BQIQI")
 _FORMAT = 1
+_NAMED_MS = 60_000
+"""Longer than a client's request waits for its answer (30 s in most of them), so that none is cut short by what we name."""
+_ELECTING_MS = 1_000
+"""An election that takes longer is none: a majority is gone."""
 
 
 class Health(StrEnum):
@@ -68,15 +72,25 @@ class Directory:
         self._suspect_ms = suspect_ms
         self._dead_ms = dead_ms
         self._heard: dict[NodeId, Millis] = {}
+        self._lost: dict[NodeId, Millis] = {}
+        """Nodes whose connection broke, and when. Each is suspect until it is heard or connected with again."""
         self.statuses: dict[NodeId, Status] = {}
         self.leaders: dict[GroupId, Leader] = {}
 
     def hear(self, node: NodeId, status: Status, now: Millis) -> None:
         """A node has told its status."""
         self._heard[node] = now
+        self._lost.pop(node, None)
         self.statuses[node] = status
         for group, term in status.led:
             self.learn(group, node, term)
+
+    def connected(self, node: NodeId, up: bool, now: Millis) -> None:
+        """The connection with a node was made, or broke: a node that dies is noticed so long before its silence is."""
+        if up:
+            self._lost.pop(node, None)
+        else:
+            self._lost.setdefault(node, now)
 
     def learn(self, group: GroupId, node: NodeId, term: Term) -> None:
         """A node leads a group in a term, as a node itself or one of its followers says. The highest term is right."""
@@ -103,12 +117,19 @@ class Directory:
             return None
         return leader
 
+    def electing(self, group: GroupId, now: Millis) -> bool:
+        """Whether the group's leader was lost a moment ago, and the next one has not been heard of yet. It soon will be, so
+        who asks for the leader does well to wait a little."""
+        leader = self.leaders.get(group)
+        lost = self._lost.get(leader.node) if leader is not None else None
+        return lost is not None and now - lost < _ELECTING_MS
+
     def health(self, node: NodeId, now: Millis) -> Health:
         """How a node seems."""
         if node == self._me:
             return Health.ALIVE
         silent = now - self._heard.get(node, self._since)
-        if silent < self._suspect_ms:
+        if silent < self._suspect_ms and node not in self._lost:
             return Health.ALIVE
         return Health.SUSPECT if silent < self._dead_ms else Health.DEAD
 
@@ -125,9 +146,17 @@ class Directory:
         return 2 * len(self.alive(nodes, now)) <= len(nodes)
 
     def worth_trying(self, nodes: Collection[NodeId], now: Millis) -> list[NodeId]:
-        """Those that clients should know of: who is alive; all, if this node is cut off: clients that only heard of this
-        side could not find the other one."""
-        return list(nodes) if self.cut_off(nodes, now) else self.alive(nodes, now)
+        """Those that clients should know of: all but those that have been silent for long. All of them, if this node is cut
+        off: clients that only heard of this side could not find the other one.
+
+        A node that has just died stays. librdkafka (2.16) throws away a broker that is not named any more, and if the same
+        answer says who leads its partitions now, it may forget that too, until it looks again after a second.
+        And it takes what it had asked of that broker for not done, and sends it again, even if it was told never to do so:
+        what a leader had appended and not answered yet, because it stood still, was doubled.
+        """
+        if self.cut_off(nodes, now):
+            return list(nodes)
+        return [node for node in nodes if self.silent_ms(node, now) < _NAMED_MS]
 
     def guess(self, replicas: Collection[NodeId], now: Millis) -> NodeId | None:
         """One of the other replicas, for a client of a node that is cut off: it asks whoever it is connected with, and would

@@ -43,6 +43,9 @@ class ManagerSettings:
     group_partitions: int = 8
     replication: int = 3
     """Of `@groups`; it is created when there are so many nodes."""
+    founders: int = 1
+    """How many nodes the cluster begins with: `@groups` is spread over all of them, if they come within `founding_ms`."""
+    founding_ms: int = 3_000
     transfers_at_once: int = 8
     period_s: float = 0.25
 
@@ -143,8 +146,11 @@ class Manager:
             await self._balance()
 
     async def _make_groups_queue(self) -> None:
-        state, settings = self.state, self._settings
-        if GROUPS_QUEUE in state.queues or len(self.usable()) < settings.replication:
+        state, settings, usable = self.state, self._settings, len(self.usable())
+        if GROUPS_QUEUE in state.queues or usable < settings.replication:
+            return
+        since = self._led_since if self._led_since is not None else self._now()
+        if usable < settings.founders and self._now() - since < settings.founding_ms:
             return
         await self.create(GROUPS_QUEUE, settings.group_partitions, settings.replication, {}, _CALL_S)
 
@@ -176,14 +182,20 @@ class Manager:
 
         A group without a leader cannot move, and does not keep others from it.
         """
-        state, now = self.state, self._now()
-        led = {group for group in state.by_group if self._directory.leader_of(group, now) is not None}
-        under_way = sum(1 for queue, index in map(state.by_group.__getitem__, led) if queue.partitions[index].target)
-        reasons = leaving(state, self._directory, now)
-        if not reasons or under_way >= self._settings.moves_at_once:
-            return
-        for move in moves_off(state, reasons, self.usable(), self._settings.moves_at_once - under_way, led):
-            await self.begin(move)
+        state = self.state
+        reasons, room = leaving(state, self._directory, self._now()), self.room()
+        if reasons and room > 0:
+            for move in moves_off(state, reasons, self.usable(), room, self._led()):
+                await self.begin(move)
+
+    def _led(self) -> set[GroupId]:
+        now = self._now()
+        return {group for group in self.state.by_group if self._directory.leader_of(group, now) is not None}
+
+    def room(self) -> int:
+        """How many more moves may be begun now. Those of groups without a leader do not count: they may last for ever."""
+        found = map(self.state.by_group.__getitem__, self._led())
+        return self._settings.moves_at_once - sum(1 for queue, index in found if queue.partitions[index].target)
 
     def stranded(self) -> Counter[NodeId]:
         """How many replicas each leaving node has for which there is no other node."""

@@ -143,14 +143,15 @@ def moves_in_vain(state: ClusterState, leaving: Mapping[NodeId, str]) -> list[tu
 
 
 def evening_moves(state: ClusterState, usable: Collection[NodeId], most: int = 1_000) -> list[Move]:
-    """Moves that even the nodes out, until none has two replicas more than another could take."""
+    """Moves that spread partitions over racks where they are not, and then even the nodes out, until none has two replicas
+    more than another could take. Each partition moves at most once."""
     nodes = [node for node in sorted(usable) if state.nodes[node].membership is Membership.JOINED]
     load = load_of(state).replicas
     at = {group: queue.partitions[index].nodes for group, (queue, index) in state.by_group.items()}
     moved: set[GroupId] = {group for group, (queue, index) in state.by_group.items() if queue.partitions[index].target}
     moves: list[Move] = []
     while len(moves) < most and len(nodes) > 1:
-        move = _evening_move(state, nodes, load, at, moved)
+        move = _spreading_move(state, nodes, load, at, moved) or _evening_move(state, nodes, load, at, moved)
         if move is None:
             break
         moves.append(move)
@@ -158,6 +159,27 @@ def evening_moves(state: ClusterState, usable: Collection[NodeId], most: int = 1
         load[move.source] -= 1
         load[move.to] += 1
     return moves
+
+
+def _spreading_move(
+    state: ClusterState,
+    nodes: Sequence[NodeId],
+    load: Counter[NodeId],
+    at: Mapping[GroupId, tuple[NodeId, ...]],
+    moved: Collection[GroupId],
+) -> Move | None:
+    """One replica goes from a rack that has two of its partition to a rack that has none."""
+    for group, held in sorted(at.items()):
+        if group in moved or _racks(state, held) == len(held):
+            continue
+        racks = Counter(_rack(state, node) for node in held)
+        free = [node for node in nodes if node not in held and not racks[_rack(state, node)]]
+        if free:
+            to = min(free, key=lambda node: (load[node], node))
+            source = max((node for node in held if racks[_rack(state, node)] > 1), key=lambda node: (load[node], node))
+            after = tuple(to if node == source else node for node in held)
+            return Move(group, source, to, after, f"rack {_rack(state, source)} holds two of its replicas, or more")
+    return None
 
 
 def _evening_move(
@@ -183,4 +205,9 @@ def _evening_move(
 
 def _racks(state: ClusterState, nodes: Sequence[NodeId]) -> int:
     """How many racks these nodes are in; a node without one is a rack of its own."""
-    return len({state.nodes[node].rack or node for node in nodes if node in state.nodes})
+    return len({_rack(state, node) for node in nodes})
+
+
+def _rack(state: ClusterState, node: NodeId) -> str | NodeId:
+    info = state.nodes.get(node)
+    return (info.rack if info is not None else "") or node

@@ -60,8 +60,8 @@ class ClusterState:
         self.incarnations: dict[GroupId, int] = {}
         """The highest incarnation that each group has used: a replica id is never used again."""
         self.staged = StagedCommits()
-        self._stamp = 0
-        """The log time of the command that is judged."""
+        self.stamp = 0
+        """The log time of the last command."""
         self.version = 0
         """Rises with every change."""
         self.applied: Offset = NO_OFFSET
@@ -73,7 +73,7 @@ class ClusterState:
     def apply(self, batches: Sequence[Batch]) -> None:
         for batch in batches:
             if batch.kind is BatchKind.DATA:
-                self._stamp = max_timestamp(batch.data)
+                self.stamp = max_timestamp(batch.data)
                 for command in c.from_batch(batch.data):
                     self._carry_out(command)
             self.applied = batch.last
@@ -97,6 +97,7 @@ class ClusterState:
             "next_producer": self.next_producer,
             "incarnations": sorted(self.incarnations.items()),
             "staged": self.staged.save(),
+            "stamp": self.stamp,
             "version": self.version,
         }
         return json.dumps(said, separators=(",", ":"), sort_keys=True).encode()
@@ -115,6 +116,7 @@ class ClusterState:
         self.next_producer = said.get("next_producer", 1)
         self.incarnations = {GroupId(group): used for group, used in said.get("incarnations", ())}
         self.staged = StagedCommits.load(said.get("staged", {}))
+        self.stamp = said.get("stamp", 0)
         self.version = said.get("version", 0)
         self.applied = offset
         for told in self.on_loaded:
@@ -148,7 +150,7 @@ class ClusterState:
             case c.TakeProducerIds():
                 result = self._take_producers(command.count)
             case c.StagedCommand():
-                result = self.staged.judge(command, self._stamp, self.by_group, self.next_producer)
+                result = self.staged.judge(command, self.stamp, self.by_group, self.next_producer)
             case _:
                 raise Refused("unknown-command", f"{command.kind} is not known")
         self.version += 1

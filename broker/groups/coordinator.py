@@ -14,7 +14,6 @@ from quorate.broker.groups.admin import Admin, describe_error
 from quorate.broker.groups.answers import join_error, sync_error
 from quorate.broker.groups.desk import Desk
 from quorate.broker.groups.effects import Done, Effects
-from quorate.broker.groups.errors import Failure
 from quorate.broker.groups.joining import Joining
 from quorate.broker.groups.membership import Membership
 from quorate.broker.groups.offsets import Offsets, Partitions, commit_response, fetch_error
@@ -80,7 +79,7 @@ class Coordinator:
 
     def _resign(self) -> None:
         desk = self._desk
-        desk.abandon(Failure.NOT_LEADER)
+        desk.abandon()
         for group in desk.groups.values():
             for member in group.members.values():
                 self._rebalancer.dismiss(member, Error.NOT_COORDINATOR)

@@ -88,9 +88,13 @@ class Desk:
             self._touched.add(group.name)
         then(code)
 
-    def abandon(self, failure: Failure) -> None:
-        """Nothing that is open will be heard of any more. What follows from that may still answer, but not append."""
-        for number in list(self.open):
+    def abandon(self) -> None:
+        """Nothing that is open will be heard of any more. What follows from that may still answer, but not append.
+
+        What was appended may yet be committed by the next leader: nobody may be told that it was refused.
+        """
+        for number, (group, _) in list(self.open.items()):
+            failure = Failure.NOT_LEADER if group is None else Failure.UNCERTAIN
             self._finish(number, failure.code)
 
     def close(self) -> None:

@@ -56,7 +56,7 @@ class Admin(Protocol):
         """Forget a node that holds nothing."""
 
     async def rebalance(self, *, dry_run: bool) -> list[Facts]:
-        """The moves that would even the nodes out; unless `dry_run`, they are begun."""
+        """The moves that would even the nodes out; unless `dry_run`, as many are begun as may be under way at a time."""
 
     async def join(self, said: Facts) -> Facts:
         """A new node asks to be let in; what it needs to know."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import logging
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from quorate.broker.http.admin import Admin, AdminFailure, Facts
+from quorate.broker.kafka.complaints import Complaints
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -30,6 +34,20 @@ async def failures(request: web.Request, handler: Handler) -> web.StreamResponse
         return web.json_response(refusal.facts(), status=error.status)
 
 
+class _Log(logging.LoggerAdapter[logging.Logger]):
+    """What is no HTTP gets one line, and not a traceback each time: whoever sends it must not fill the disk."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.getLogger("quorate.http"), {})
+        self._complaints = Complaints(self.logger, time.monotonic)
+
+    def exception(self, msg: object, *args: object, exc_info: Any = True, **kwargs: Any) -> None:
+        if isinstance(exc_info, HttpProcessingError):
+            self._complaints.about(str(args[0] if args else "?"), f"no HTTP: {' '.join(exc_info.message.split())[:200]}")
+        else:
+            super().exception(msg, *args, exc_info=exc_info, **kwargs)
+
+
 class HttpListener:
     """Serves one node's HTTP port: `start`, then `close`."""
 
@@ -41,7 +59,7 @@ class HttpListener:
         """Listen; the address, with the port that was chosen if `port` is 0. Raises OSError."""
         application = web.Application(middlewares=[failures], client_max_size=_MAX_BODY_BYTES)
         application.add_routes(self._routes())
-        self._runner = web.AppRunner(application, access_log=None, handle_signals=False, shutdown_timeout=2.0)
+        self._runner = web.AppRunner(application, access_log=None, handle_signals=False, shutdown_timeout=2.0, logger=_Log())
         await self._runner.setup()
         site = web.TCPSite(self._runner, host, port)
         await site.start()

@@ -71,6 +71,8 @@ class PartitionView:
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     """Those replicas whose nodes are alive."""
+    electing: bool = False
+    """The leader was lost a moment ago, and the next one will soon be known."""
 
 
 class QueueView(NamedTuple):
@@ -346,6 +348,9 @@ class Backend(Protocol):
 
     def coordinator_node(self, group: str) -> int:
         """The node that coordinates a group; -1 if there is none now."""
+
+    def electing_coordinator(self, group: str) -> bool:
+        """Whether a group's coordinator was lost a moment ago, and the next one will soon be known."""
 
     def groups(self, group: str) -> Groups:
         """The coordinator of a group, if it is here. Raises KafkaFailure: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS."""

@@ -35,6 +35,12 @@ class ListenerSettings:
     """The most that one Fetch answers, whatever the client asks for (a single larger batch excepted)."""
     fetch_max_wait_ms: int = 300_000
     """The longest that a Fetch may wait."""
+    election_wait_ms: int = 500
+    """How long the answer to who leads may wait for an election that is under way. Clients that are told "nobody" look again
+    only after a pause of their own, which is longer than most elections. What follows on the same connection waits too."""
+    news_ms: int = 5
+    """How long every such answer waits for news. A client whose node has died asks at once, and may be quicker than the
+    word that the node is gone; if it is told the old leader again, it may not ask again for a second."""
     auto_create: bool = False
     """Create an unknown queue when a client asks for its metadata. Handy, and a typing error then makes a queue."""
     close_ms: int = 5_000

@@ -133,12 +133,14 @@ class NodeAdmin:
 
     async def rebalance(self, *, dry_run: bool) -> list[Facts]:
         manager, state = self._node.manager, self._node.state
-        moves = manager.evening()
-        told = []
-        for move in moves:
+        room = 0 if dry_run else manager.room()
+        told: list[Facts] = []
+        for move in manager.evening():
             queue, index = state.by_group[move.group]
-            told.append({"queue": queue.name, "partition": index, "from": move.source, "to": move.to, "reason": move.reason})
-            if not dry_run:
+            begun = len(told) < room
+            facts = {"queue": queue.name, "partition": index, "from": move.source, "to": move.to, "reason": move.reason}
+            told.append(facts | {"begun": begun})
+            if begun:
                 await self._change(c.BeginMove(token=new_token(), group=move.group, nodes=move.nodes))
         return told
 

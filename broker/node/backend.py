@@ -108,7 +108,8 @@ class NodeBackend:
         nodes = partition.nodes
         alive = tuple(node.directory.alive(nodes, now))
         if leader is None:
-            return PartitionView(index, self._elsewhere(partition), -1, nodes, alive)
+            electing = node.directory.electing(partition.group, now)
+            return PartitionView(index, self._elsewhere(partition), -1, nodes, alive, electing)
         return PartitionView(index, leader.node, leader.term, nodes, alive)
 
     def _elsewhere(self, partition: PartitionInfo) -> int:
@@ -325,6 +326,10 @@ class NodeBackend:
             return -1
         leader = self._node.directory.leader_of(partition.group, self._node.now())
         return leader.node if leader is not None else self._elsewhere(partition)
+
+    def electing_coordinator(self, group: str) -> bool:
+        partition = self._groups_partition(group)
+        return partition is not None and self._node.directory.electing(partition.group, self._node.now())
 
     def groups(self, group: str) -> Coordination:
         partition = self._groups_partition(group)

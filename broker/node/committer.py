@@ -155,9 +155,6 @@ class Committer:
         for outcome in await asyncio.gather(*checks, return_exceptions=True):
             if isinstance(outcome, CallFailed) and outcome.code.startswith(_KAFKA):
                 raise KafkaFailure(int(outcome.code.removeprefix(_KAFKA)), str(outcome))
-            if isinstance(outcome, CallFailed):
-                # Nothing was asked for that could have happened.
-                raise CallFailed(outcome.code, str(outcome), definite=True)
             if isinstance(outcome, BaseException):
                 raise outcome
 
@@ -169,7 +166,7 @@ class Committer:
         return look
 
     async def _insist(self, leader: Callable[[], NodeId | None], verb: str, body: Body, deadline: float) -> Body:
-        """Ask a leader something that may be asked again, until it answers or is sure. Raises CallFailed."""
+        """Ask a leader something that decides nothing, again and again until it answers or is sure. Raises CallFailed."""
         failure = CallFailed("no-leader", f"nobody leads just now who could answer {verb!r}", definite=True)
         while True:
             node = leader()
@@ -181,7 +178,7 @@ class Committer:
                     if error.code.startswith(_KAFKA):
                         raise
             if asyncio.get_running_loop().time() + _LOOK_AGAIN_S > deadline:
-                raise failure
+                raise CallFailed(failure.code, str(failure), definite=True)
             await asyncio.sleep(_LOOK_AGAIN_S)
 
     async def _until_published(self, application: str, batch: int, deadline: float) -> bool:
@@ -214,7 +211,8 @@ class Committer:
         except OperationFailed as error:
             raise CallFailed("not-leading", str(error), definite=True) from error
         batch, digest = (-1, "") if known is None else known[:2]
-        return {"batch": batch, "digest": digest, "now": self._time.now()}
+        # Log time may be ahead of the wall clock, and a commit is judged by log time.
+        return {"batch": batch, "digest": digest, "now": max(self._time.now(), self._metadata.state.stamp)}
 
     async def _asked_to_check(self, node: NodeId, body: Body) -> Body:
         return await self._with_partition(body, lambda one: one.check_stages([StagePart(*part) for part in body["parts"]]))

@@ -6,10 +6,13 @@ folder was made: the others remember it, durably, before they take a word of it 
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -95,6 +98,22 @@ def write_durably(path: Path, text: str) -> None:
         os.fsync(file.fileno())
     fresh.replace(path)
     sync_folder(path.parent)
+
+
+@contextmanager
+def kept_to_itself(path: Path, user: str) -> Iterator[None]:
+    """Let no other process use a folder meanwhile. Raises CannotStart, which says that `user` has it already."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        file = (path / "lock").open("w")
+    except OSError as error:
+        raise CannotStart(f"cannot use {path}: {error.strerror}") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise CannotStart(f"{path} is in use: {user} runs there already") from error
+        yield
 
 
 def open_folder(settings: NodeSettings) -> NodeFolder:

@@ -10,13 +10,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Self
 
 from quorate.broker.node import toml
+from quorate.broker.node.folder import CannotStart, kept_to_itself
 from quorate.broker.node.settings import (
     BadSettings,
     ClockSection,
@@ -26,6 +27,7 @@ from quorate.broker.node.settings import (
     Member,
     NodeSection,
     NodeSettings,
+    PeersSection,
     QueuesSection,
 )
 
@@ -71,6 +73,8 @@ def local_settings(folder: Path, nodes: int, base_port: int, auto_create: bool) 
             f"{folder} holds a cluster of {len(made)} nodes; start it with --nodes {len(made)}, or name another --dir"
         )
     members = tuple(Member(n, Endpoint(_HOST, base_port + 199 + n)) for n in range(1, nodes + 1))
+    # Whoever starts on other ports than before must find the others there, and not where they were.
+    dial = {n: tuple(member for member in members if member.node != n) for n in range(1, nodes + 1)}
     return [
         NodeSettings(
             node=NodeSection(id=n, dir=folder.absolute() / f"node-{n}"),
@@ -80,6 +84,7 @@ def local_settings(folder: Path, nodes: int, base_port: int, auto_create: bool) 
                 http=Endpoint(_HOST, base_port + 99 + n),
                 peer=Endpoint(_HOST, base_port + 199 + n),
             ),
+            peers=PeersSection(dial=dial[n]),
             queues=QueuesSection(replication=replication, auto_create=auto_create),
             clock=ClockSection(uncertainty_ms=_UNCERTAINTY_MS),
         )
@@ -92,10 +97,17 @@ class LocalCluster:
 
     def __init__(self, folder: Path, *, nodes: int = 3, base_port: int = 9092, auto_create: bool = False) -> None:
         self._settings = local_settings(folder, nodes, base_port, auto_create)
+        self._folder = folder
+        self._held = ExitStack()
         self.nodes: list[LocalNode] = []
         self._over = False
 
     def __enter__(self) -> Self:
+        try:
+            # Before the nodes' files are written: those of a cluster that runs must stay as they are.
+            self._held.enter_context(kept_to_itself(self._folder, "a cluster"))
+        except CannotStart as error:
+            raise NotReady(str(error)) from error
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._told_to_stop)
         try:
@@ -155,6 +167,7 @@ class LocalCluster:
                 node.process.wait()
             if node.process.stdout is not None:
                 node.process.stdout.close()
+        self._held.close()
 
     def _told_to_stop(self, number: int, frame: FrameType | None) -> None:
         self._over = True

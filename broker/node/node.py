@@ -96,8 +96,13 @@ class Node:
             listen=_address(settings.listen.peer),
             time=self._time,
             raft=RaftSettings(heartbeat_ms=settings.raft.heartbeat_ms, election_ms=settings.raft.election_ms),
-            runtime=RuntimeSettings(beat_ms=settings.raft.heartbeat_ms, writer_threads=settings.storage.writer_threads),
+            runtime=RuntimeSettings(
+                beat_ms=settings.raft.heartbeat_ms,
+                writer_threads=settings.storage.writer_threads,
+                learner_bytes_per_s=settings.manager.move_bytes_per_s,
+            ),
             on_note=self._noted,
+            on_peer=self._peer_changed,
             admit=self._admit,
             on_refused=self._refused,
         )
@@ -114,6 +119,7 @@ class Node:
             balance=settings.manager.balance,
             group_partitions=settings.queues.group_partitions,
             replication=min(settings.queues.replication, members) if members else settings.queues.replication,
+            founders=max(1, members),
         )
 
     def now(self) -> Millis:
@@ -208,6 +214,9 @@ class Node:
 
     async def _heed_refusal(self) -> None:
         raise CannotStart(f"the cluster does not take this node: {await self._barred}")
+
+    def _peer_changed(self, node: NodeId, up: bool) -> None:
+        self.directory.connected(node, up, self.now())
 
     def _noted(self, node: NodeId, note: bytes) -> None:
         kind = note[:1]

@@ -13,7 +13,7 @@ from quorate.broker.kafka.listener import KafkaListener
 from quorate.broker.kafka.settings import ListenerSettings
 from quorate.broker.node.admin import NodeAdmin
 from quorate.broker.node.backend import NodeBackend
-from quorate.broker.node.folder import CannotStart, NodeFolder, open_folder
+from quorate.broker.node.folder import CannotStart, NodeFolder, kept_to_itself, open_folder
 from quorate.broker.node.local import READY
 from quorate.broker.node.node import Node
 from quorate.broker.node.parts import Parts
@@ -36,11 +36,13 @@ def run_node(settings: NodeSettings, log_level: str = "info", parts: Parts | Non
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     try:
-        folder = open_folder(settings)
-        boot = next_boot(folder.path)
-        tune_process()
-        with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            return runner.run(_serve(settings, folder, boot, parts))
+        # Before anything else: a second process would be taken for this node by the others.
+        with kept_to_itself(settings.node.dir, f"node {settings.node.id}"):
+            folder = open_folder(settings)
+            boot = next_boot(folder.path)
+            tune_process()
+            with asyncio.Runner(loop_factory=new_event_loop) as runner:
+                return runner.run(_serve(settings, folder, boot, parts))
     except (CannotStart, ValueError) as error:
         _log.error("%s", error)
         return 1

@@ -6,6 +6,7 @@ Each is a subclass that is put in place of the real part (`Parts`), so that the 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 
 from quorate.broker.groups.effects import Append
@@ -17,6 +18,7 @@ from quorate.broker.partition.partition import ALL, LEADER, AppendDone, Partitio
 from quorate.broker.partition.producers import InFlight, Producers
 from quorate.broker.partition.settings import PartitionSettings
 from quorate.broker.partition.state import Kept
+from quorate.broker.partition.values import ListedOffset
 from quorate.consensus.batch.header import Header
 from quorate.consensus.clock.kernel import TimeSource
 from quorate.consensus.core import Batch, BatchKind, GroupId, Offset, RoleChange, Term
@@ -26,14 +28,22 @@ from quorate.consensus.storage.level import LevelLog
 from quorate.consensus.storage.plan import Plan
 
 _EVERYTHING = 1 << 62
+_SYNC_EVERY_S = 1.0
 
 
-class NeverSynced(LevelLog):
-    """Acknowledges what the operating system has, and the disk perhaps not. Loses it when the power goes."""
+class SyncsLater(LevelLog):
+    """Acknowledges what the operating system has, and syncs now and then. Loses the newest when the power goes.
+
+    Without any sync whole databases would be gone, which no node takes for an empty log: it would not start.
+    """
+
+    _synced_s = 0.0
 
     def _carry_out(self, plan: Plan) -> None:
-        plan.sync = False
+        plan.sync = time.monotonic() >= self._synced_s + _SYNC_EVERY_S
         super()._carry_out(plan)
+        if plan.sync:
+            self._synced_s = time.monotonic()
 
 
 class AcksEarly(Partition):
@@ -109,6 +119,10 @@ class OnceALeader(Partition):
         if not self._has_led:
             super()._require_current(epoch)
 
+    async def _latest(self, epoch: int) -> ListedOffset:
+        """Nobody is asked."""
+        return ListedOffset(self.high_watermark, -1, self.term)
+
     def wait(self, offset: int, wake: Callable[[], None]) -> Callable[[], None]:
         if self.leads or not self._has_led:
             return super().wait(offset, wake)
@@ -116,7 +130,7 @@ class OnceALeader(Partition):
 
 
 MODES: Mapping[str, Parts] = {
-    "no-fsync": Parts(open_log=NeverSynced.open),
+    "no-fsync": Parts(open_log=SyncsLater.open),
     "ack-before-commit": Parts(partition=AcksEarly),
     "reads-beyond-commit": Parts(runtime=ReadsAhead, partition=WakesReadersEarly),
     "offsets-in-memory": Parts(coordination=ForgetsOffsets),

@@ -281,6 +281,13 @@ class ManagerSection(Section):
     moves_at_once: int = setting(
         "How many replicas are moved at a time. More is sooner done, and felt by clients.", 4, least=1
     )
+    move_bytes_per_s: int = setting(
+        "How fast a node feeds the new replicas of all that it leads, together. More is sooner done, and felt by clients;"
+        " a new replica of a queue that gets more than this never catches up. What is still in memory, the last 8 MiB of a"
+        " partition, is not counted.",
+        64 << 20,
+        least=64 << 10,
+    )
     balance: bool = setting("Whether leaders are moved to where they are fewer.", True)
 
 

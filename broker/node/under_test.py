@@ -18,6 +18,8 @@ from quorate.broker.node.sabotage import MODES
 from quorate.consensus.clock.shifted import ShiftedTime
 
 SWITCH = "--insecure-test-mode"
+SABOTAGES = tuple(MODES)
+"""The bugs that can be planted."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -26,7 +28,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("file", type=Path, help="the node's TOML file")
     parser.add_argument(SWITCH, action="store_true", help="say that this node may lose data; nothing runs without it")
     parser.add_argument("--clock", type=Path, metavar="FILE", help="shift the wall clock as this file says")
-    parser.add_argument("--sabotage", choices=sorted(MODES), help="plant a bug")
+    parser.add_argument("--sabotage", choices=SABOTAGES, help="plant a bug")
     said = parser.parse_args(arguments)
     if not said.insecure_test_mode:
         parser.error(f"a node under test may lose data: say {SWITCH} if that is meant")

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar, TypeVarTuple
 
+from quorate.broker.partition.stages import as_consumers_see
 from quorate.broker.partition.state import PartitionState
 from quorate.broker.partition.values import Closed, EpochEnd, Fetched, KafkaFailure, ListedOffset, failure_of
 from quorate.broker.partition.waiting import Waiting
@@ -107,6 +108,8 @@ class Reading:
     def _fetched(
         self, records: list[Buffer], offset: int, following: int, commit: Offset, max_bytes: int, at_least_one: bool
     ) -> Fetched:
+        if offset <= self.state.stages.last:
+            records = [as_consumers_see(record) for record in records]
         if not at_least_one and len(records[0]) > max_bytes:
             return Fetched((), 0, offset, commit + 1, self.state.log_start)
         return Fetched(records, sum(map(len, records)), following, commit + 1, self.state.log_start)

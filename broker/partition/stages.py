@@ -10,14 +10,15 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
-from quorate.consensus.batch.control import ControlType, build_control
+from quorate.consensus.batch.control import ControlType, build_control, read_control
+from quorate.consensus.batch.header import CONTROL, attributes, base_offset, leader_epoch
 from quorate.consensus.core.types import Buffer
 
 SEQUENCE_MASK: Final = 0x7FFF_FFFF
 ENDED_MS: Final = 6 * 60 * 60 * 1000
 """How long, in log time, it is remembered that a stage has ended. Far longer than clients repeat a request."""
 
-_COUNTS: Final = Struct(">ii")
+_COUNTS: Final = Struct(">qii")
 _STAGE: Final = Struct(">qqii")
 _BATCH: Final = Struct(">qii")
 _ENDED: Final = Struct(">qq")
@@ -62,18 +63,21 @@ class Stage:
 class Stages:
     """All stages of a partition. Invariant: no producer is in `open` and in `ended`; `ended` is in the order of log time."""
 
-    __slots__ = ("ended", "open")
+    __slots__ = ("ended", "last", "open")
 
     def __init__(self) -> None:
         self.open: dict[int, Stage] = {}
         self.ended: dict[int, int] = {}
+        self.last = -1
+        """The offset of the last control batch that holds a staged one."""
 
-    def staged(self, producer: int, batch: StagedBatch, stamp: int) -> None:
+    def staged(self, producer: int, batch: StagedBatch, stamp: int, *, may_begin: bool = True) -> None:
         """A batch was staged. One that does not follow is passed over: the stage then never becomes whole."""
         self._forget(stamp)
+        self.last = batch.offset
         stage = self.open.get(producer)
         if stage is None:
-            if batch.first == 0 and producer not in self.ended:
+            if may_begin and batch.first == 0 and producer not in self.ended:
                 self.open[producer] = Stage(stamp, [batch])
         elif batch.first == stage.following and not stage.published:
             stage.batches.append(batch)
@@ -121,7 +125,7 @@ class Stages:
 
     def save(self) -> bytes:
         """Everything, in bytes."""
-        parts = [_COUNTS.pack(len(self.open), len(self.ended))]
+        parts = [_COUNTS.pack(self.last, len(self.open), len(self.ended))]
         for producer, stage in self.open.items():
             parts.append(_STAGE.pack(producer, stage.stamp, stage.published, len(stage.batches)))
             parts += [_BATCH.pack(*batch) for batch in stage.batches]
@@ -132,7 +136,7 @@ class Stages:
     def load(cls, data: bytes, at: int) -> tuple[Stages, int]:
         """The inverse, and where it ends."""
         stages = cls()
-        count, ended = _COUNTS.unpack_from(data, at)
+        stages.last, count, ended = _COUNTS.unpack_from(data, at)
         at += _COUNTS.size
         for _ in range(count):
             producer, stamp, published, size = _STAGE.unpack_from(data, at)
@@ -151,6 +155,14 @@ class Stages:
 def stage_batch(data: Buffer) -> bytearray:
     """The control batch that keeps a batch of records for later."""
     return bytearray(build_control(0, 0, ControlType.STAGE, data))
+
+
+def as_consumers_see(data: Buffer) -> Buffer:
+    """A stored batch as consumers get it: they skip control batches, so of one with a staged batch they get the shell."""
+    if not attributes(data) & CONTROL:
+        return data
+    control, _ = read_control(data)
+    return build_control(base_offset(data), leader_epoch(data), control, b"") if control == ControlType.STAGE else data
 
 
 def stage_drop_batch(producers: Sequence[int]) -> bytearray:

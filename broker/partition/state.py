@@ -70,7 +70,7 @@ class PartitionState:
         self.data_end = 0
         """The offset after the last batch of records: there is nothing for clients between it and the log's end."""
         self.stamp = -1
-        """The log time of the last batch that has one."""
+        """The log time of the last batch of records."""
         self.producers: dict[int, Producer] = {}
         self.stages = Stages()
 
@@ -82,14 +82,14 @@ class PartitionState:
             if kind is not data_kind:
                 continue
             attributes, last_delta, stamp, producer, epoch, first = unpack(data)
-            self.stamp = stamp
             if self.producers:
                 # Batch by batch: how many are handed over at once differs between replicas.
                 self._expire(stamp - expiry_ms)
             if attributes & CONTROL:
-                self._control(base, data)
+                self._control(base, data, stamp)
             else:
                 self.data_end = last + 1
+                self.stamp = stamp
                 if producer >= 0:
                     if staging and producer in staging and self.stages.produced(producer, first, stamp):
                         continue  # the stage itself knows what of it is published
@@ -97,17 +97,21 @@ class PartitionState:
                     appended.append((producer, base))
         return appended
 
-    def _control(self, base: int, data: Buffer) -> None:
+    def _control(self, base: int, data: Buffer, stamp: int) -> None:
         control, value = read_control(data)
         if control == ControlType.LOG_START:
             # Never above the batch that says so, whatever it says.
             self.log_start = max(self.log_start, min(_OFFSET.unpack(value)[0], base))
         elif control == ControlType.STAGE:
             _, last_delta, _, producer, _, first = _HEADER.unpack_from(value)
-            if producer not in self.producers:
-                self.stages.staged(producer, StagedBatch(base, first, last_sequence(first, last_delta)), self.stamp)
+            self.stages.staged(
+                producer,
+                StagedBatch(base, first, last_sequence(first, last_delta)),
+                stamp,
+                may_begin=producer not in self.producers,
+            )
         elif control == ControlType.STAGE_DROP:
-            self.stages.dropped(dropped_producers(value), self.stamp)
+            self.stages.dropped(dropped_producers(value), stamp)
 
     def _remember(self, producer: int, epoch: int, kept: Kept) -> None:
         known = self.producers.pop(producer, None)

@@ -22,6 +22,7 @@ from quorate.chaos.history import UNKNOWN, Action, Place, Record, Recorder
 _BATCH = 100
 _POLL_S = 0.1
 _ASK_S = 10.0
+_COMMIT_EVERY_S = 0.3
 
 
 class Member:
@@ -157,9 +158,11 @@ class Committer:
                 for place in self._places:
                     if stop.is_set():
                         return
+                    # Before it too: another coordinator may have taken over, and this commit would hide what it forgot.
+                    await self._do(Action.COMMITTED, place)
                     await self._do(Action.COMMIT, place, offset)
                     await self._do(Action.COMMITTED, place)
-                await pause(stop, 0.1)
+                await pause(stop, _COMMIT_EVERY_S)
         finally:
             self.close()
 

@@ -57,7 +57,9 @@ class LibrdkafkaProducer:
             "request.timeout.ms": 5000,
         }
         if idempotent:
-            self._settings |= {"enable.idempotence": True, "message.timeout.ms": 30_000}
+            # Without a time limit: when some messages of a batch in flight reach theirs, librdkafka (2.16) gives up on those
+            # and sends the others again under a new epoch, which no broker can know for a repetition.
+            self._settings |= {"enable.idempotence": True, "message.timeout.ms": 0}
         else:
             self._settings |= {"retries": 0, "message.timeout.ms": 10_000}
 
@@ -65,18 +67,28 @@ class LibrdkafkaProducer:
         producer = Producer(self._settings)
         due = time.monotonic()
         while not stop.is_set():
-            producer.poll(max(0.0, min(due - time.monotonic(), 0.1)))
+            wait_s = max(0.0, min(due - time.monotonic(), 0.1))
+            self._serve(partial(producer.poll, wait_s))
             if self._fatal:
                 producer = self._replace(producer)
             if time.monotonic() >= due and self._in_flight < _IN_FLIGHT:
                 due = max(due + 1 / self._rate, time.monotonic() - 0.1)
                 self._send(producer)
-        producer.flush(_FLUSH_S)
+        self._serve(partial(producer.flush, _FLUSH_S))
+
+    def _serve(self, call: Callable[[], int]) -> None:
+        """Let librdkafka call back. It raises fatal errors wherever it happens to be; messages are told of them as well."""
+        try:
+            call()
+        except KafkaException as error:
+            if not error.args[0].fatal():
+                raise
+            self._fatal = True
 
     def _replace(self, producer: Producer) -> Producer:
         """A fatal error ends an idempotent producer's life. What it had under way is given up."""
         producer.purge()
-        producer.flush(_FLUSH_S)
+        self._serve(partial(producer.flush, _FLUSH_S))
         self._fatal = False
         return Producer(self._settings)
 

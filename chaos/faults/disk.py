@@ -131,4 +131,6 @@ class Rot(DiskFault):
             for node in parameters["nodes"]:
                 await cluster.process(node).kill()
                 mend(done.get(node, ()))
+                # Files that were put back under their names were synced under others.
+                cluster.disk(node).settle()
                 cluster.process(node).start()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from random import Random
+from typing import Any
 
 from quorate.chaos.admin import AdminRefused
 from quorate.chaos.cluster import ClusterUnderTest
 from quorate.chaos.faults.api import Drawn, Fault, Parameters
 
-_DRAIN_S = 60.0
+_PATIENCE_S = 60.0
+_AGAIN_S = 0.2
 
 
 class MemberFault(Fault):
@@ -60,10 +62,10 @@ class Rebalance(MemberFault):
 
 
 class Exchange(MemberFault):
-    """A new node joins, and gets replicas; at the end it is drained and removed. Its number is not used again."""
+    """A new node joins and gets replicas; at the end it is drained and removed. Its number is not used again."""
 
     kind = "exchange"
-    lasts_s = (10.0, 20.0)
+    lasts_s = (12.0, 24.0)
 
     def draw(self, rng: Random, nodes: Sequence[int]) -> Drawn:
         return Drawn("a new node", {})
@@ -74,28 +76,49 @@ class Exchange(MemberFault):
         if not spares:
             raise AdminRefused("there is no number left for a new node")
         node = spares[0]
-        await cluster.add_node(node)
+        cluster.add_node(node)
         try:
-            await cluster.until_whole()
+            await _until(lambda: _joined(cluster, node), f"node {node} has not joined")
             await cluster.ask_any("POST", "/v1/rebalance", {"dry_run": False})
             yield
         finally:
-            await self._take_away(cluster, node)
+            await _until(lambda: _left(cluster, node), f"node {node} could not be drained and removed")
 
-    async def _take_away(self, cluster: ClusterUnderTest, node: int) -> None:
-        await cluster.ask_any("POST", f"/v1/nodes/{node}/drain")
-        async with asyncio.timeout(_DRAIN_S):
+
+async def _until(done: Callable[[], Awaitable[bool]], complaint: str) -> None:
+    """Ask again until it is so: other faults may be in the way. Raises TimeoutError."""
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
             while True:
-                if not await _replicas(cluster, node):
-                    break
-                await asyncio.sleep(0.2)
-        await cluster.remove_node(node)
+                with suppress(AdminRefused):
+                    if await done():
+                        return
+                await asyncio.sleep(_AGAIN_S)
+    except TimeoutError as error:
+        raise TimeoutError(f"{complaint} after {_PATIENCE_S:.0f} s") from error
 
 
-async def _replicas(cluster: ClusterUnderTest, node: int) -> int:
-    said = await cluster.ask_any("GET", "/v1/nodes")
-    if isinstance(said, dict):
-        for one in said["nodes"]:
-            if one["id"] == node:
-                return int(one["replicas"])
-    return 0
+async def _joined(cluster: ClusterUnderTest, node: int) -> bool:
+    facts = await _facts(cluster, node)
+    if facts is None and not cluster.process(node).runs:
+        cluster.process(node).start()  # it asked in vain, and gave up
+    return facts is not None and facts["state"] == "alive"
+
+
+async def _left(cluster: ClusterUnderTest, node: int) -> bool:
+    """One step on the way out; whether it was the last one."""
+    facts = await _facts(cluster, node)
+    if facts is None:
+        await cluster.forget(node)
+        return True
+    if facts["state"] != "draining":
+        await cluster.ask_any("POST", f"/v1/nodes/{node}/drain")
+    elif facts["replicas"] == 0:
+        await cluster.ask_any("DELETE", f"/v1/nodes/{node}")
+    return False
+
+
+async def _facts(cluster: ClusterUnderTest, node: int) -> Mapping[str, Any] | None:
+    """What the cluster says of a node; None if it knows none of this number."""
+    said: Any = await cluster.ask_any("GET", "/v1/nodes", but=node)
+    return next((one for one in said["nodes"] if one["id"] == node), None)

@@ -1,5 +1,5 @@
 """Rotten files: flips bits or cuts ends off in the files of a node that is down, and undoes it where the file is still as it
-was left."""
+was left, or was put aside."""
 
 from __future__ import annotations
 
@@ -60,19 +60,39 @@ def _cut(file: Path, rng: Random) -> Damage:
 
 
 def mend(damages: Iterable[Damage]) -> int:
-    """Undo what can be undone; how many. A file that was written to since, or replaced, is left as it is."""
+    """Undo what can be undone; how many. A file that was written to since, or replaced, is left as it is.
+
+    A log that refused to open has its files in `before/` too, or there alone: LevelDB may have gone on without the damaged
+    one before it was found that something is missing. Then the folder is put back as it was found, as somebody with a good
+    copy of the file would do; the log would be refused for ever otherwise.
+    """
     mended = 0
     for one in damages:
-        # A log that refused to open has its files under other names too, or there alone.
-        kept = one.file.parents[1] / "before" / one.file.name
-        for file in (one.file, kept):
-            if file.exists() and _as_left(file, one):
-                with file.open("r+b") as opened:
-                    opened.seek(one.at)
-                    opened.write(one.before)
-                mended += 1
-                break
+        aside = one.file.parents[1] / "before"
+        if one.file.exists() and _as_left(one.file, one):
+            _undo(one.file, one)
+        elif (aside / one.file.name).exists() and _as_left(aside / one.file.name, one):
+            _undo(aside / one.file.name, one)
+            _put_back(one.file.parent, aside)
+        else:
+            continue
+        mended += 1
     return mended
+
+
+def _undo(file: Path, one: Damage) -> None:
+    with file.open("r+b") as opened:
+        opened.seek(one.at)
+        opened.write(one.before)
+
+
+def _put_back(database: Path, aside: Path) -> None:
+    """What was there when the log was opened takes the place of what that has left."""
+    for left in database.iterdir():
+        left.unlink()
+    for kept in aside.iterdir():
+        kept.rename(database / kept.name)
+    aside.rmdir()
 
 
 def _as_left(file: Path, one: Damage) -> bool:

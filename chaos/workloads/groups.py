@@ -16,10 +16,12 @@ from quorate.chaos.workloads.log import LOG_CHECKERS
 PARTITIONS = 3
 _MEMBERS = 2
 _STRATEGIES = {"eager": "range", "cooperative": "cooperative-sticky"}
+_LONE = tuple(f"alone-{number}" for number in range(1, 5))
+"""Groups have different coordinators: with several of them, whoever is hit coordinates one."""
 
 
 class GroupsWorkload:
-    """One group rebalances eagerly, one cooperatively; a third has no members and only commits."""
+    """One group rebalances eagerly, one cooperatively; some have no members and only commit."""
 
     checkers = (*LOG_CHECKERS, "commit-back", "group-skipped")
 
@@ -51,13 +53,13 @@ class GroupsWorkload:
                 random = stage.random(name)
                 topic = self._places[0].topic
                 threads.append(Member(recorder, name, bootstrap, group, topic, strategy=strategy, random=random))
-        await run_crew(stop, threads, [self._committer(stage)])
+        await run_crew(stop, threads, [self._committer(stage, kind) for kind in _LONE])
 
     async def finish(self, stage: Stage) -> None:
         finisher = Finisher(stage.system, stage.recorder)
         try:
             await finisher.read_all(self._places)
-            for group in (*_STRATEGIES, "alone"):
+            for group in (*_STRATEGIES, *_LONE):
                 await self._ask(stage, group)
         finally:
             finisher.close()
@@ -76,6 +78,6 @@ class GroupsWorkload:
         finally:
             committer.close()
 
-    def _committer(self, stage: Stage, kind: str = "alone") -> Committer:
+    def _committer(self, stage: Stage, kind: str) -> Committer:
         addresses = [one.kafka for one in stage.system.nodes.values()]
-        return Committer(stage.recorder, "committer", addresses, f"{stage.prefix}-{kind}", self._places)
+        return Committer(stage.recorder, kind, addresses, f"{stage.prefix}-{kind}", self._places)

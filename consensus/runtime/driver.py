@@ -41,6 +41,7 @@ from quorate.consensus.runtime.errors import (
 )
 from quorate.consensus.runtime.feeding import Feeder
 from quorate.consensus.runtime.group import Group, Write
+from quorate.consensus.runtime.pacing import Allowance
 from quorate.consensus.runtime.proposals import Proposal
 from quorate.consensus.runtime.settings import RuntimeSettings
 from quorate.consensus.runtime.writing import Writes
@@ -81,6 +82,7 @@ class Driver:
         self._loop = asyncio.get_running_loop()
         self._outbox: dict[NodeId, list[NodeMessage]] = {}
         self._feeder = Feeder(settings, self.counters)
+        self._learners = Allowance(settings.learner_bytes_per_s)
         self._writes = Writes(pool, settings, self.counters, self._durable, self._fail, self._have_turn)
         self._turn_at = 0.0
         self._scheduled = False
@@ -365,7 +367,17 @@ class Driver:
         error = reading.exception()
         if error is not None:
             _log.error("group %s: cannot read the log for %s: %s", group.raft.group, to, error)
-        group.raft.supply(to, () if error is not None else reading.result())
+            return self._hand_over(group, to, ())
+        batches = reading.result()
+        if to in group.raft.configuration.learners:
+            wait_s = self._learners.wait_s(sum([batch.size for batch in batches]), self._loop.time())
+            if wait_s > 0:
+                self._loop.call_later(wait_s, self._hand_over, group, to, batches)
+                return None
+        return self._hand_over(group, to, batches)
+
+    def _hand_over(self, group: Group, to: ReplicaId, batches: tuple[Batch, ...]) -> None:
+        group.raft.supply(to, batches)
         self.wake()
 
     def _read_state(self, group: Group, to: ReplicaId) -> None:

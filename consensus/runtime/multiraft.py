@@ -69,6 +69,8 @@ class NodeConfig:
     """Called with a group and the reason when its replica here has stopped for good."""
     on_note: Callable[[NodeId, bytes], None] | None = None
     """Called with a node and what it told this one (see `tell`)."""
+    on_peer: Callable[[NodeId, bool], None] | None = None
+    """Called with a node when the connection with it was made, or broke (False)."""
     admit: Admit | None = None
     """Asked before a node is taken in: see `Network`."""
     on_refused: OnRefused | None = None
@@ -369,6 +371,8 @@ class MultiRaft:
     def _peer_changed(self, node: NodeId, up: bool) -> None:
         if self._driver is not None:
             self._driver.peer_changed(node, up)
+        if self._config.on_peer is not None:
+            self._config.on_peer(node, up)
 
     def _stopped(self, group: GroupId, reason: str) -> None:
         if self._config.on_stopped is not None:

@@ -31,6 +31,8 @@ class RuntimeSettings:
     reader_threads: int = 2
     full_retry_ms: int = 250
     """How often a write is tried again while the disk is full."""
+    learner_bytes_per_s: int = 64 * MIB
+    """How fast all new replicas together are fed with what is no longer in memory; they are no voters yet, nobody waits."""
     uncertain_ms: int = 1_000
     """How long proposals of a leader that lost its place wait for the new leader's verdict before they are uncertain."""
     shutdown_ms: int = 3_000

@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from quorate.consensus.core import Configuration, HardState, LogStart, Millis, Offset, ReplicaId, Term
-from quorate.consensus.core.types import Buffer
+from quorate.consensus.core.types import NO_OFFSET, Buffer
+from quorate.consensus.storage.api import NO_STAMP
 
 FORMAT: Final = 1
 
@@ -111,6 +112,7 @@ def _sealed(value: bytes) -> bytes:
 
 
 def _opened(value: bytes, what: str, least: int) -> memoryview:
+    """The content of a value with its checksum. Raises BadValue."""
     body = memoryview(value)[: -_CRC.size]
     if len(value) < _CRC.size or crc32c(body) != _CRC.unpack_from(value, len(body))[0]:
         raise BadValue(f"{what} has a wrong checksum")
@@ -126,7 +128,13 @@ def encode_mark(mark: Mark) -> bytes:
 
 def decode_mark(value: bytes) -> Mark:
     body = _opened(value, "a mark", _MARK.size)
+    if len(body) != _MARK.size:
+        raise BadValue(f"a mark of {len(body)} bytes is too long")
     counter, term, vote, commit, last, last_term, size, stamp, index_at = _MARK.unpack_from(body)
+    if commit < NO_OFFSET or last < NO_OFFSET or size < 0 or stamp < NO_STAMP or index_at < 0:
+        raise BadValue(
+            f"a mark speaks of offset {last}, commit {commit}, {size} bytes, time {stamp}, an index at {index_at}"
+        )
     hard_state = HardState(Term(term), ReplicaId(vote), Offset(commit))
     return Mark(counter, hard_state, Offset(last), Term(last_term), size, Millis(stamp), index_at)
 
@@ -160,6 +168,10 @@ def decode_index(value: bytes) -> Index:
         start = LogStart(Offset(offset), Term(term), found[0][1])
     except (struct.error, ValueError, IndexError) as error:
         raise BadValue(f"the index cannot be read: {error}") from error
+    if at != len(body) or found[0][0] != offset:
+        raise BadValue(f"the index ends at byte {at} of {len(body)}, its first configuration is of {found[0][0]}")
+    if offset < NO_OFFSET or applied < NO_OFFSET or size < 0 or stamp < NO_STAMP:
+        raise BadValue(f"the index speaks of offsets {offset} and {applied}, {size} bytes and time {stamp}")
     return Index(
         Beginning(start, size, Millis(stamp)),
         Offset(applied),

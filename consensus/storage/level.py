@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from quorate.consensus.batch.control import decode_batch
+from quorate.consensus.batch.errors import BadBatch
 from quorate.consensus.core import Batch, Millis, Offset, Persist, Restored
 from quorate.consensus.storage import folder, keys, opening, reading
 from quorate.consensus.storage.api import Corrupt, StorageError, StorageFailed, StorageFull
@@ -203,7 +204,11 @@ class LevelLog:
         return self._view.restored()
 
     def read(self, first: Offset, max_bytes: int, last: Offset | None = None) -> tuple[Batch, ...]:
-        return tuple(decode_batch(value) for value in self._range(first, max_bytes, last))
+        try:
+            return tuple(map(decode_batch, self._range(first, max_bytes, last)))
+        except BadBatch as error:
+            # Its checksum is right: it was written so.
+            raise Corrupt(str(self.path), f"a batch from {first} on cannot be read: {error}") from error
 
     def fetch(self, first: Offset, max_bytes: int, last: Offset) -> list[bytes]:
         return self._range(first, max_bytes, last)

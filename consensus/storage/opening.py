@@ -6,6 +6,9 @@ middle are checked when they are read.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 from quorate.consensus.batch.control import decode_batch
 from quorate.consensus.core import Configuration, Offset, Restored
 from quorate.consensus.core.types import BatchKind
@@ -71,8 +74,19 @@ def _check_bounds(view: View) -> None:
         raise missing(start.offset, "the terms in the index do not begin with the start's")
     if view.terms[-1] != view.last_term or view.firsts[-1] > last + 1:
         raise missing(last, f"the last write was of term {view.last_term}, the last known run is of {view.terms[-1]}")
-    if any(not start.offset < offset <= last for offset, _ in view.configurations):
+    # The start's own run may be empty; no other.
+    first, *others = view.firsts
+    if first > min([start.offset + 1, *others]) or not _rise(others) or not _rise(view.terms):
+        raise missing(start.offset, "the runs of terms in the index do not follow each other")
+    configured = [offset for offset, _ in view.configurations]
+    if any(not start.offset < offset <= last for offset in configured) or not _rise(configured):
         raise missing(last, "the index has a configuration for an offset outside of the log")
+    if view.applied > last or view.size < 0:
+        raise missing(last, f"the state machine's state reaches up to {view.applied}, the log holds {view.size} bytes")
+
+
+def _rise(numbers: Sequence[int]) -> bool:
+    return all(one < other for one, other in pairwise(numbers))
 
 
 def _check_batches(cursor: Cursor, view: View) -> None:
@@ -91,7 +105,14 @@ def _check_batches(cursor: Cursor, view: View) -> None:
             raise missing(offset, f"a run of one term begins inside of batch {entry.base}-{entry.last}")
         if offset == view.last and entry.last != offset:
             raise missing(offset, f"the log ends inside of batch {entry.base}-{entry.last}")
-        if offset in configurations:
-            batch = decode_batch(value)
-            if batch.kind is not BatchKind.CONFIG or Configuration.decode(batch.data) != configurations[offset]:
-                raise missing(offset, "the configuration in the log is not the one that is stored beside it")
+        if offset in configurations and _configuration(value) != configurations[offset]:
+            raise missing(offset, "the configuration in the log is not the one that is stored beside it")
+
+
+def _configuration(value: bytes) -> Configuration | None:
+    """What a stored batch says about members, if it is one that does."""
+    try:
+        batch = decode_batch(value)
+        return Configuration.decode(batch.data) if batch.kind is BatchKind.CONFIG else None
+    except ValueError:
+        return None

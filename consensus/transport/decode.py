@@ -5,7 +5,7 @@ Batches are views of the frame's buffer: nothing is copied here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from struct import Struct
 from typing import Any
 
@@ -19,6 +19,7 @@ from quorate.consensus.core.messages import (
     Heartbeat,
     HeartbeatAnswer,
     InstallSnapshot,
+    Message,
     NodeMessage,
     TimeoutNow,
     VoteAnswer,
@@ -44,16 +45,26 @@ from quorate.consensus.transport.frames import (
 
 _KINDS: dict[int, BatchKind] = {kind.value: kind for kind in BatchKind}
 _BOOLEANS = (False, True)
+MAX_TERM = (1 << 31) - 1
+"""A batch holds its term in 32 bits, so there is no greater one. A replica that took one over could never write again."""
 
 
 def decode(frame: memoryview) -> NodeMessage:
     """The message in a whole frame, its length and kind included. Batches and states are views of it."""
     if len(frame) < frames.HEAD.size:
         raise BadFrame("a frame is shorter than its head")
-    decoder = _DECODERS.get(frame[frames.LENGTH.size])
-    if decoder is None:
-        raise BadFrame(f"frame kind {frame[frames.LENGTH.size]} is not known")
-    return decoder(frame)
+    kind = frame[frames.LENGTH.size]
+    decoder = _DECODERS.get(kind)
+    if decoder is not None:
+        message = decoder(frame)
+        if message.term > MAX_TERM:
+            raise BadFrame(f"there is no term {message.term}")
+        return message
+    if kind == frames.BEAT:
+        return _beat(frame)
+    if kind == frames.BEAT_ANSWER:
+        return _beat_answer(frame)
+    raise BadFrame(f"frame kind {kind} is not known")
 
 
 def keeps_frame(frame: memoryview) -> bool:
@@ -147,6 +158,12 @@ def _lines(layout: Struct, frame: memoryview, begin: int, count: int, what: str)
     return frame[begin:]
 
 
+def _check_terms(terms: Iterable[int]) -> None:
+    highest = max(terms, default=0)
+    if highest > MAX_TERM:
+        raise BadFrame(f"there is no term {highest}")
+
+
 def _beat(frame: memoryview) -> Beat:
     if len(frame) < BEAT_LAYOUT.size:
         raise BadFrame("a beat is shorter than its fixed fields")
@@ -156,7 +173,9 @@ def _beat(frame: memoryview) -> Beat:
         if count:
             raise BadFrame("a beat without claims counts some")
         return Beat(sender, to, boot, sequence, version, None)
-    return Beat(sender, to, boot, sequence, version, tuple(map(Claim._make, CLAIM_LAYOUT.iter_unpack(lines))))
+    claims = tuple(map(Claim._make, CLAIM_LAYOUT.iter_unpack(lines)))
+    _check_terms(term for _, _, _, term in claims)
+    return Beat(sender, to, boot, sequence, version, claims)
 
 
 def _beat_answer(frame: memoryview) -> BeatAnswer:
@@ -165,10 +184,11 @@ def _beat_answer(frame: memoryview) -> BeatAnswer:
     _, _, sender, to, boot, sequence, version, life, known, count = BEAT_ANSWER_LAYOUT.unpack_from(frame)
     lines = _lines(REFUSED_LAYOUT, frame, BEAT_ANSWER_LAYOUT.size, count, "refused claims")
     refused = tuple(REFUSED_LAYOUT.iter_unpack(lines))
+    _check_terms(term for _, term in refused)
     return BeatAnswer(sender, to, boot, sequence, version, _boolean(known, "known"), refused, life)
 
 
-_DECODERS: dict[int, Callable[[memoryview], NodeMessage]] = {
+_DECODERS: dict[int, Callable[[memoryview], Message]] = {
     frames.APPEND: _append,
     frames.APPEND_ANSWER: _append_answer,
     frames.HEARTBEAT: _heartbeat,
@@ -177,6 +197,5 @@ _DECODERS: dict[int, Callable[[memoryview], NodeMessage]] = {
     frames.VOTE_ANSWER: _vote_answer,
     frames.SNAPSHOT: _snapshot,
     frames.TIMEOUT_NOW: _timeout_now,
-    frames.BEAT: _beat,
-    frames.BEAT_ANSWER: _beat_answer,
 }
+"""What replicas say to each other: each names its sender's term."""

@@ -14,6 +14,8 @@ from quorate.consensus.transport.frames import HEAD, LENGTH
 SHARED_BYTES = 128 * 1024
 LARGE_BYTES = 32 * 1024
 """A frame above this that is not here as a whole gets its own buffer."""
+EAGER_BYTES = 4 * 1024 * 1024
+"""The most that is set aside on the strength of a length alone; more only as it arrives."""
 
 
 class Receiver:
@@ -22,7 +24,17 @@ class Receiver:
     Invariant: shared[begin:end] is what was received and not handed on; it is less than one frame after `received`.
     """
 
-    __slots__ = ("_begin", "_end", "_large", "_large_end", "_on_frame", "_shared", "_shared_bytes", "limit")
+    __slots__ = (
+        "_begin",
+        "_end",
+        "_large",
+        "_large_end",
+        "_large_size",
+        "_on_frame",
+        "_shared",
+        "_shared_bytes",
+        "limit",
+    )
 
     def __init__(self, on_frame: Callable[[memoryview, bool], None], limit: int, shared_bytes: int = SHARED_BYTES) -> None:
         """`on_frame(frame, owned)`: a whole frame. Unless it is owned, it is valid during the call only."""
@@ -33,7 +45,12 @@ class Receiver:
         self._shared = memoryview(bytearray(shared_bytes))
         self._begin = self._end = 0
         self._large: memoryview | None = None
-        self._large_end = 0
+        self._large_end = self._large_size = 0
+
+    @property
+    def set_aside(self) -> int:
+        """Bytes of the buffer of a large frame that is still arriving."""
+        return len(self._large) if self._large is not None else 0
 
     def buffer(self) -> memoryview:
         """Where the next bytes go."""
@@ -48,9 +65,11 @@ class Receiver:
             self._end += count
             return self._cut()
         self._large_end += count
-        if self._large_end == len(large):
+        if self._large_end == self._large_size:
             self._large = None
             self._on_frame(large, True)
+        elif self._large_end == len(large):
+            self._large = _grown(large, self._large_size)
         return None
 
     def _cut(self) -> None:
@@ -79,10 +98,10 @@ class Receiver:
 
     def _own(self, begin: int, end: int, size: int) -> None:
         """Give the frame that begins at `begin` a buffer of its own."""
-        large = memoryview(bytearray(size))
         have = end - begin
+        large = memoryview(bytearray(min(size, EAGER_BYTES)))
         large[:have] = self._shared[begin:end]
-        self._large, self._large_end = large, have
+        self._large, self._large_end, self._large_size = large, have, size
         self._begin = self._end = 0
 
     def _move(self, begin: int, end: int) -> None:
@@ -90,3 +109,9 @@ class Receiver:
         rest = bytes(self._shared[begin:end])
         self._shared[: len(rest)] = rest
         self._begin, self._end = 0, len(rest)
+
+
+def _grown(large: memoryview, size: int) -> memoryview:
+    grown = memoryview(bytearray(min(size, 4 * len(large))))
+    grown[: len(large)] = large
+    return grown

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from typing import Any
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin._config import ConfigResource
@@ -74,6 +77,59 @@ def test_a_setting_is_described(cluster: BrokerCluster) -> None:
         return bool(found["max.message.bytes"].value == "2000000")
 
     await_condition(described, "the setting is described", 30.0)
+
+
+def _administer(cluster: BrokerCluster, client: str) -> dict[str, Any]:
+    topic = f"administered-by-{client}-{os.getpid()}"
+    group = f"group-of-{topic}"
+    return cluster.run(
+        Job(client=client, do="administer", bootstrap=cluster.bootstrap, topic=topic, group=group, partitions=4)
+    ) | {"group": group}
+
+
+def test_all_that_kafka_pythons_admin_does(cluster: BrokerCluster) -> None:
+    said = _administer(cluster, "kafka-python")
+    assert said == {
+        "again": "TopicAlreadyExistsError",
+        "shrunk": "InvalidPartitionsError",
+        "config": {"retention.ms": "86400000", "max.message.bytes": "50000"},
+        "bad config": True,
+        "too many replicas": "InvalidReplicationFactorError",
+        "bad name": "InvalidTopicError",
+        "latest": 1,
+        "newest": 0,
+        "earliest": 0,
+        "newest after deletion": 0,
+        "beyond": "OffsetOutOfRangeError",
+        "unknown": "UnknownTopicOrPartitionError",
+        "state": "Stable",
+        "members": 1,
+        "listed": [said["group"]],
+        "in use": "NonEmptyGroupError",
+        "offset in use": ["GroupSubscribedToTopicError"],
+        "deleted": ["NoError"],
+        "left": [1],
+        "group deleted": "OK",
+        "group again": "GroupIdNotFoundError",
+        "deleted again": "UnknownTopicOrPartitionError",
+        "group": said["group"],
+    }
+
+
+def test_all_that_aiokafkas_admin_does(cluster: BrokerCluster) -> None:
+    said = _administer(cluster, "aiokafka")
+    assert said == {
+        "created": [0],
+        "again": [KafkaError.TOPIC_ALREADY_EXISTS],
+        "brokers": 3,
+        "start": 0,
+        "state": "Stable",
+        "members": 1,
+        "offset": 7,
+        "listed": [said["group"]],
+        "deleted": [0],
+        "group": said["group"],
+    }
 
 
 def test_kafka_pythons_admin_sees_the_cluster(cluster: BrokerCluster) -> None:

@@ -6,11 +6,13 @@ import socket
 import struct
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from bench.peers.processes import await_condition
+from tests.clients.drivers.job import Job, as_record
 from tests.support.broker_cluster import BrokerCluster
 from tests.support.record_batches import record_batch
 
@@ -73,6 +75,40 @@ def test_offsets_out_of_range_reset(cluster: BrokerCluster, producer: Producer) 
         error = _next(consumer).error()
         assert error is not None
         assert error.code() == KafkaError._AUTO_OFFSET_RESET
+
+
+NAMES = {
+    "confluent": ("MSG_SIZE_TOO_LARGE", "_AUTO_OFFSET_RESET"),
+    "kafka-python": ("MessageSizeTooLargeError", "OffsetOutOfRangeError"),
+    "aiokafka": ("MessageSizeTooLargeError", "OffsetOutOfRangeError"),
+}
+"""What each client calls a message that is too large, and an offset that is not in the log."""
+
+
+@pytest.mark.parametrize("client", NAMES)
+def test_one_message_is_too_large_as_each_client_sees_it(cluster: BrokerCluster, client: str) -> None:
+    topic = cluster.topic(max_message_bytes="100000")
+
+    def write(size: int) -> list[Any]:
+        records = [as_record(None, b"x" * size, [])]
+        job = Job(client=client, do="write", bootstrap=cluster.bootstrap, topic=topic, records=records)
+        said = cluster.run(job)
+        return [said["acked"], said["failed"], said["errors"]]
+
+    assert write(110_000) == [0, 1, [NAMES[client][0]]]
+    assert write(50_000) == [1, 0, []]
+
+
+@pytest.mark.parametrize("client", NAMES)
+def test_offsets_out_of_range_as_each_client_sees_them(cluster: BrokerCluster, client: str) -> None:
+    topic = cluster.topic()
+
+    def job(do: str, reset: str = "earliest", count: int = 0) -> Job:
+        return Job(client=client, do=do, bootstrap=cluster.bootstrap, topic=topic, first=1_000_000, reset=reset, count=count)
+
+    assert cluster.run(job("produce", count=1))["acked"] == 1
+    assert cluster.run(job("seek")) == {"number": 1_000_000}
+    assert cluster.run(job("seek", reset="none")) == {"error": NAMES[client][1]}
 
 
 class _Raw:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
-from bench.peers.processes import await_condition
 from tests.clients.drivers.job import Job
 from tests.support.broker_cluster import BrokerCluster, ClientProcess
 
@@ -71,32 +70,22 @@ def test_each_node_in_turn_dies_under_load(cluster: BrokerCluster, kill_rounds: 
             cluster.await_whole(topic)
         producer.tell()
         said = producer.last()
+    print(f"{kill_rounds} rounds, {said['acked']} messages acknowledged")
     _check(cluster, topic, "confluent", said)
 
 
-def test_committed_offsets_outlive_the_coordinator(cluster: BrokerCluster) -> None:
+@pytest.mark.parametrize("client", ["confluent", "kafka-python", "aiokafka"])
+def test_committed_offsets_outlive_the_coordinator(cluster: BrokerCluster, client: str) -> None:
     topic = cluster.topic()
     group = f"group-of-{topic}"
-    settings = {"bootstrap.servers": cluster.bootstrap, "group.id": group, "enable.auto.commit": False}
-    consumer = Consumer(settings)
-    try:
-        consumer.commit(offsets=[TopicPartition(topic, 0, 123, metadata="kept")], asynchronous=False)
-    finally:
-        consumer.close()
+
+    def job(do: str) -> Job:
+        return Job(client=client, do=do, bootstrap=cluster.bootstrap, topic=topic, group=group, first=123)
+
+    assert cluster.run(job("commit")) == {"error": None}
     with cluster.without(cluster.coordinator(group)):
-        consumer = Consumer(settings)
-        try:
-            await_condition(lambda: _committed(consumer, topic) == 123, "the committed offset is back", 60.0)
-        finally:
-            consumer.close()
+        assert cluster.run(job("committed")) == {"offset": 123, "metadata": "kept"}
     cluster.await_whole(topic)
-
-
-def _committed(consumer: Consumer, topic: str) -> int | None:
-    try:
-        return int(consumer.committed([TopicPartition(topic, 0)], timeout=5)[0].offset)
-    except KafkaException:
-        return None
 
 
 def test_two_of_five_nodes_die(five_nodes: BrokerCluster) -> None:

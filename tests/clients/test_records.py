@@ -46,6 +46,19 @@ def test_compression_headers_and_nulls(cluster: BrokerCluster, codec: str) -> No
         assert found["records"] == [*RECORDS * len(CLIENTS), neither], f"as {reader} reads it"
 
 
+@pytest.mark.parametrize("acks", [1, 0])
+def test_weaker_acknowledgements(cluster: BrokerCluster, acks: int) -> None:
+    topic = cluster.topic()
+    for number, writer in enumerate(CLIENTS):
+        job = Job(
+            client=writer, do="produce", bootstrap=cluster.bootstrap, topic=topic, acks=acks, count=50, first=50 * number
+        )
+        assert cluster.run(job)["acked"] == 50
+    for reader in CLIENTS:
+        found = cluster.run(Job(client=reader, do="read", bootstrap=cluster.bootstrap, topic=topic, count=150))
+        assert found["numbers"]["0"] == list(range(150)), f"as {reader} reads it"
+
+
 def test_messages_of_a_mebibyte(cluster: BrokerCluster) -> None:
     topic = cluster.topic(max_message_bytes=str(2 * MIB))
     for writer in CLIENTS:

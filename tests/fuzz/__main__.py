@@ -1,11 +1,12 @@
 """`python -m tests.fuzz batch [libFuzzer options]`: fuzz a target with atheris, beginning from its corpus.
 
-For example `python -m tests.fuzz batch -max_total_time=300`. What is found new is kept in .fuzz/, not in the corpus; a crash
-is worth a file there and a test.
+For example `python -m tests.fuzz batch -max_total_time=300`. What is found new is kept in .fuzz/batch/, a crash in
+.fuzz/batch.crash-*; neither is in the repository. A crash is worth a file in the corpus, and a test.
 """
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 
@@ -28,10 +29,11 @@ def main() -> None:
         sys.argv[0],
         *options,
         "-max_len=4096",
-        f"-artifact_prefix={new}/crash-",
+        f"-artifact_prefix={new}.",
         str(new),
         str(HERE / "corpus" / name),
     ]
+    logging.disable(logging.CRITICAL)
     atheris.Setup(arguments, TARGETS[name])
     atheris.Fuzz()
 

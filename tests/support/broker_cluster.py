@@ -10,8 +10,8 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Self
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -80,18 +80,16 @@ class BrokerCluster:
             return client.last()
 
 
-class ClientProcess:
-    """A client at work. What it says is collected as it comes."""
+class SpeakingProcess:
+    """A process that says JSON objects, one per line. What it says is collected as it comes."""
 
-    def __init__(self, job: Job) -> None:
-        self.job = job
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.clients.drivers", job.encode()], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
+    def __init__(self, name: str, command: Sequence[str]) -> None:
+        self.name = name
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._rest = b""
         self.said: list[dict[str, Any]] = []
 
-    def __enter__(self) -> ClientProcess:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -110,7 +108,7 @@ class ClientProcess:
             return True
         data = os.read(self._process.stdout.fileno(), 1 << 20)
         *lines, self._rest = (self._rest + data).split(b"\n")
-        self.said += [json.loads(line) for line in lines]
+        self.said += [json.loads(line) for line in lines if line.startswith(b"{")]
         return bool(data)
 
     def until(self, condition: Callable[[], bool], what: str, patience_s: float = 60.0) -> None:
@@ -118,11 +116,9 @@ class ClientProcess:
         deadline = time.monotonic() + patience_s
         while not condition():
             if time.monotonic() > deadline:
-                raise TimeoutError(
-                    f"{self.job.client} {self.job.do}: waited in vain until {what}; last said {self.said[-1:]}"
-                )
+                raise TimeoutError(f"{self.name}: waited in vain until {what}; last said {self.said[-1:]}")
             if not self.listen(0.1):
-                raise RuntimeError(f"{self.job.client} {self.job.do} ended before {what}")
+                raise RuntimeError(f"{self.name} ended before {what}")
 
     def tell(self) -> None:
         """Ask it to stop."""
@@ -130,16 +126,28 @@ class ClientProcess:
         self._process.stdin.write(b"stop\n")
         self._process.stdin.flush()
 
+    def end(self) -> None:
+        """Ask it to end as an operator does, and wait for that."""
+        self._process.terminate()
+        self._process.wait(PATIENCE_S)
+
     def last(self) -> dict[str, Any]:
         """Wait for its end; the last thing it said."""
         deadline = time.monotonic() + 1.5 * PATIENCE_S
         while self.listen(0.2):
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{self.job.client} {self.job.do} does not end")
+                raise TimeoutError(f"{self.name} does not end")
         code = self._process.wait(20)
         if code != 0 or not self.said:
-            raise RuntimeError(f"{self.job.client} {self.job.do} ended with {code}, its reason is above")
+            raise RuntimeError(f"{self.name} ended with {code}, its reason is above")
         return self.said[-1]
+
+
+class ClientProcess(SpeakingProcess):
+    """A Python client at work."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(f"{job.client} {job.do}", [sys.executable, "-m", "tests.clients.drivers", job.encode()])
 
     @property
     def acked(self) -> int:

@@ -6,6 +6,7 @@ Appends are committed at once unless `hold` says otherwise; what a test wants to
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 from quorate.broker.kafka.backend import (
     Alteration,
@@ -140,7 +141,9 @@ class MemoryBackend:
         self.commits: dict[tuple[str, int], Sequence[StageWish]] = {}
         self.dropped: list[int] = []
         self.broken = False
-        """The next look at queues is a mistake of ours."""
+        """The next look at the brokers is a mistake of ours."""
+        self.election = 0
+        """So many looks it takes until partition 1, and the group `elected`, have a new leader."""
         views = [
             PartitionView(0, ME, EPOCH, (ME, OTHER), (ME, OTHER)),
             PartitionView(1, OTHER, EPOCH, (ME, OTHER), (OTHER,)),
@@ -148,15 +151,20 @@ class MemoryBackend:
         self._queues = {"t": QueueView("t", b"t" * 16, False, views, {})}
 
     def brokers(self) -> Sequence[Broker]:
+        if self.broken:
+            raise RuntimeError("a mistake of ours")
         return [Broker(ME, "127.0.0.1", 9092), Broker(OTHER, "127.0.0.2", 9093, "rack")]
 
     def queues(self) -> Sequence[QueueView]:
-        if self.broken:
-            raise RuntimeError("a mistake of ours")
         return list(self._queues.values())
 
     def queue(self, name: str) -> QueueView | None:
-        return self._queues.get(name)
+        queue = self._queues.get(name)
+        if queue is None or not self.election:
+            return queue
+        self.election -= 1
+        led, lost = queue.partitions
+        return queue._replace(partitions=[led, replace(lost, leader=-1, epoch=-1, electing=True)])
 
     def queue_by_id(self, id: bytes) -> QueueView | None:
         return next((queue for queue in self._queues.values() if queue.id == id), None)
@@ -227,7 +235,11 @@ class MemoryBackend:
             raise KafkaFailure(Error.INVALID_TXN_STATE, "it is part of a commit")
 
     def coordinator_node(self, group: str) -> int:
-        return OTHER if group == "elsewhere" else -1
+        return OTHER if group == "elsewhere" or (group == "elected" and not self.election) else -1
+
+    def electing_coordinator(self, group: str) -> bool:
+        self.election -= group == "elected" and self.election > 0
+        return group == "elected" and self.election > 0
 
     def groups(self, group: str) -> Groups:
         raise KafkaFailure(Error.NOT_COORDINATOR, "it is coordinated elsewhere")

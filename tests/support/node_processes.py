@@ -12,7 +12,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -52,13 +52,27 @@ class Nodes:
     """Processes of one cluster, by their numbers. Whatever runs at the end is killed."""
 
     def __init__(
-        self, folder: Path, founders: int = 3, *, dead_after_s: int = 300, moves_at_once: int = 4, uncertainty_ms: int = -1
+        self,
+        folder: Path,
+        founders: int = 3,
+        *,
+        dead_after_s: int = 300,
+        moves_at_once: int = 4,
+        move_bytes_per_s: int = 64 << 20,
+        racks: Mapping[int, str] | None = None,
+        uncertainty_ms: int = -1,
     ) -> None:
         self.folder = folder
         self._base = free_base_port([kind + node for kind in (0, 100, 200) for node in range(_MOST)])
         self._members = tuple(Member(node, self._endpoint(node, 200)) for node in range(1, founders + 1))
         self._clock = ClockSection(uncertainty_ms=uncertainty_ms)
-        self._manager = ManagerSection(suspect_after_ms=1_000, dead_after_s=dead_after_s, moves_at_once=moves_at_once)
+        self._manager = ManagerSection(
+            suspect_after_ms=1_000,
+            dead_after_s=dead_after_s,
+            moves_at_once=moves_at_once,
+            move_bytes_per_s=move_bytes_per_s,
+        )
+        self._racks = racks or {}
         self.running: dict[int, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Self:
@@ -89,7 +103,7 @@ class Nodes:
         """A founder's settings, or those of a node that asks node `join` to be let in."""
         endpoints = () if join is None else (self._endpoint(join, 100),)
         return NodeSettings(
-            node=NodeSection(id=node, dir=self.home(node)),
+            node=NodeSection(id=node, dir=self.home(node), rack=self._racks.get(node, "")),
             cluster=ClusterSection(id=cluster, members=() if endpoints else self._members, join=endpoints),
             listen=ListenSection(
                 kafka=self._endpoint(node, 0), http=self._endpoint(node, 100), peer=self._endpoint(node, 200)
@@ -187,10 +201,13 @@ class Nodes:
         return int(queue["partitions"][partition]["leader"])
 
     def cli(self, *arguments: str, node: int | None = None) -> subprocess.CompletedProcess[str]:
-        """The real command."""
-        http = self.http(node if node is not None else min(self.running))
-        command = [sys.executable, "-m", "quorate.cli", *arguments, "--http", http]
+        """The real command, carried out."""
+        command = self.command(*arguments, node=node)
         return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+
+    def command(self, *arguments: str, node: int | None = None) -> list[str]:
+        http = self.http(node if node is not None else min(self.running))
+        return [sys.executable, "-m", "quorate.cli", *arguments, "--http", http]
 
 
 class Producing:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from quorate.broker.kafka.backend import Backend, Broker, KafkaFailure, NewQueue, PartitionView, QueueView
 from quorate.broker.kafka.context import NO_OPERATIONS, Call, Context, Later, Message
@@ -14,6 +15,11 @@ _AUTO_CREATE_MS = 5_000
 _NO_ID = bytes(16)
 _GROUP_KEY, _TRANSACTION_KEY = 0, 1
 _BROKERS = 1
+_LOOK_AGAIN_S = 0.005
+
+Found = QueueView | Message
+"""A queue, or the answer that there is none."""
+Look = Callable[[], Sequence[Found]]
 
 
 def valid_name(name: str) -> bool:
@@ -28,13 +34,32 @@ def metadata(context: Context, call: Call, message: Message) -> Message | Later:
     """Brokers and topics: those that are named, or all."""
     wanted = message.get("topics")
     if wanted is None or (call.version == 0 and not wanted):
-        return _metadata(context.backend, [_topic(queue) for queue in context.backend.queues()])
+        return _elected(context, context.backend.queues)
     if context.settings.auto_create and message.get("allow_auto_topic_creation", True):
         missing = [topic["name"] for topic in wanted if topic.get("name") and context.backend.queue(topic["name"]) is None]
         missing = [name for name in dict.fromkeys(missing) if valid_name(name)]
         if missing:
             return _create_first(context, wanted, missing)
-    return _metadata(context.backend, [_wanted(context.backend, topic) for topic in wanted])
+    return _elected(context, lambda: [_wanted(context.backend, topic) for topic in wanted])
+
+
+async def _elected(context: Context, look: Look) -> Message:
+    """The answer, once no partition in it is without a leader only because the next one is being elected."""
+    await asyncio.sleep(context.settings.news_ms / 1000)
+    await _while(context, lambda: _electing(look()))
+    return _metadata(context.backend, look())
+
+
+async def _while(context: Context, electing: Callable[[], bool]) -> None:
+    """Wait for elections, but not for ever."""
+    deadline = context.loop.time() + context.settings.election_wait_ms / 1000
+    # Whoever learns of a leader learns it group by group, from several sides: looking now and then is simpler.
+    while electing() and context.loop.time() < deadline:  # noqa: ASYNC110
+        await asyncio.sleep(_LOOK_AGAIN_S)
+
+
+def _electing(found: Sequence[Found]) -> bool:
+    return any(partition.electing for queue in found if isinstance(queue, QueueView) for partition in queue.partitions)
 
 
 async def _create_first(context: Context, wanted: Sequence[Message], missing: Sequence[str]) -> Message:
@@ -44,25 +69,25 @@ async def _create_first(context: Context, wanted: Sequence[Message], missing: Se
     return _metadata(context.backend, [_wanted(context.backend, topic) for topic in wanted])
 
 
-def _metadata(backend: Backend, topics: list[Message]) -> Message:
+def _metadata(backend: Backend, found: Sequence[Found]) -> Message:
     return {
         "throttle_time_ms": 0,
         "brokers": [_broker(broker, "node_id") for broker in backend.brokers()],
         "cluster_id": backend.cluster_id,
         "controller_id": backend.controller_id,
-        "topics": topics,
+        "topics": [_topic(queue) if isinstance(queue, QueueView) else queue for queue in found],
         "cluster_authorized_operations": NO_OPERATIONS,
     }
 
 
-def _wanted(backend: Backend, topic: Message) -> Message:
+def _wanted(backend: Backend, topic: Message) -> Found:
     name, id = topic.get("name"), bytes(topic.get("topic_id") or _NO_ID)
     if name is None:
         queue = backend.queue_by_id(id)
-        return _topic(queue) if queue is not None else _no_topic(Error.UNKNOWN_TOPIC_ID, None, id)
+        return queue if queue is not None else _no_topic(Error.UNKNOWN_TOPIC_ID, None, id)
     queue = backend.queue(name)
     if queue is not None:
-        return _topic(queue)
+        return queue
     return _no_topic(Error.UNKNOWN_TOPIC_OR_PARTITION if valid_name(name) else Error.INVALID_TOPIC_EXCEPTION, name, _NO_ID)
 
 
@@ -127,13 +152,26 @@ def describe_cluster(context: Context, call: Call, message: Message) -> Message:
 # FindCoordinator.
 
 
-def find_coordinator(context: Context, call: Call, message: Message) -> Message:
+def find_coordinator(context: Context, call: Call, message: Message) -> Message | Later:
     """The node that coordinates a group; from version 4 on, several groups at once."""
+    keys = message["coordinator_keys"] if call.version >= 4 else [message["key"]]
+    if message.get("key_type", _GROUP_KEY) == _GROUP_KEY and any(map(context.backend.electing_coordinator, keys)):
+        return _coordinators_after_election(context, call, message, keys)
+    return _coordinators(context, call, message, keys)
+
+
+async def _coordinators_after_election(context: Context, call: Call, message: Message, keys: Sequence[str]) -> Message:
+    await _while(context, lambda: any(map(context.backend.electing_coordinator, keys)))
+    return _coordinators(context, call, message, keys)
+
+
+def _coordinators(context: Context, call: Call, message: Message, keys: Sequence[str]) -> Message:
     key_type = message.get("key_type", _GROUP_KEY)
-    if call.version >= 4:
-        found = [{"key": key, **_coordinator(context.backend, key, key_type)} for key in message["coordinator_keys"]]
-        return {"throttle_time_ms": 0, "coordinators": found}
-    return {"throttle_time_ms": 0, **_coordinator(context.backend, message["key"], key_type)}
+    found = [_coordinator(context.backend, key, key_type) for key in keys]
+    if call.version < 4:
+        return {"throttle_time_ms": 0, **found[0]}
+    named = [{"key": key, **one} for key, one in zip(keys, found, strict=True)]
+    return {"throttle_time_ms": 0, "coordinators": named}
 
 
 def _coordinator(backend: Backend, key: str, key_type: int) -> Message:

@@ -12,6 +12,8 @@ from quorate.broker.protocol.kafka.produce import ProduceRequest, decode_produce
 _ACKS = (-1, 0, 1)
 _OLDEST_FORMAT = 3
 """Versions before this carry record formats that are not kept any more."""
+_LEADER_ONLY = "acks=1: on the leader's disk, and not known to be on a majority"
+"""A weaker promise is named in the answer, where there is one (not with acks=0) that has a text (from version 8 on)."""
 
 Result = tuple[int, int, int, int, int, str | None, int, int]
 """Index, error, base offset, append time, log start, message, leader, epoch."""
@@ -51,12 +53,13 @@ def _refusal(version: int, message: ProduceRequest) -> KafkaFailure | None:
 class _Job:
     """A request whose partitions answer one by one. One count is held by `produce` itself, until it has begun them all."""
 
-    __slots__ = ("_answers", "_context", "_failed", "_moved", "_request", "_silent", "_waiting")
+    __slots__ = ("_answers", "_context", "_failed", "_moved", "_promise", "_request", "_silent", "_waiting")
 
     def __init__(self, context: Context, request: Request, message: ProduceRequest) -> None:
         self._context = context
         self._request = request
         self._silent = message.acks == 0
+        self._promise = _LEADER_ONLY if message.acks == 1 else None
         self._failed: KafkaFailure | None = None
         self._moved: set[int] = set()
         self._waiting = 1
@@ -78,7 +81,7 @@ class _Job:
             self._failed = outcome
             result = self._failure(name, index, outcome)
         else:
-            result = (index, 0, outcome.base_offset, outcome.append_time, outcome.log_start, None, -1, -1)
+            result = (index, 0, outcome.base_offset, outcome.append_time, outcome.log_start, self._promise, -1, -1)
         self._answers[name][at] = result
         self.settle(1)
 

@@ -149,6 +149,13 @@ def encode_produce_body(version: int, topic: str, index: int, records: Buffer, a
     return _one_partition(head, topic, index, records, flexible)
 
 
+def encode_stage_body(version: int, topic: str, index: int, records: Buffer, timeout_ms: int) -> list[Buffer]:
+    """The body of a Stage request for one partition, likewise."""
+    if version != 0:
+        raise BadValue(f"there is no Stage version {version}")
+    return _one_partition(bytearray(INT32.pack(timeout_ms)), topic, index, records, True)
+
+
 def _one_partition(head: bytearray, topic: str, index: int, records: Buffer, flexible: bool) -> list[Buffer]:
     """One topic, one partition, its records, and the ends of all those structures."""
     write_length(head, 1, flexible)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quorate.broker.cluster.directory import Directory, Leader, Status
+from quorate.broker.cluster.directory import Directory, Health, Leader, Status
 from quorate.consensus.core import GroupId, Millis, NodeId, Term
 
 ME, SECOND, THIRD = NodeId(1), NodeId(2), NodeId(3)
@@ -37,10 +37,54 @@ def test_who_resigned_does_not_name_itself() -> None:
     assert here.leader_of(GROUP, Millis(0)) == Leader(SECOND, Term(4))
 
 
-def test_clients_are_not_told_of_a_dead_node() -> None:
+def test_clients_are_not_told_of_a_node_that_has_been_dead_for_long() -> None:
     here = directory()
     here.hear(SECOND, leads(), Millis(500))
-    assert here.worth_trying(ALL, Millis(500)) == [ME, SECOND]
+    assert here.worth_trying(ALL, Millis(500)) == list(ALL)
+    here.hear(SECOND, leads(), Millis(60_500))
+    assert here.worth_trying(ALL, Millis(60_500)) == [ME, SECOND]
+
+
+def test_clients_are_told_of_a_node_for_as_long_as_they_may_wait_for_its_answer() -> None:
+    """librdkafka sends again what it had asked of a broker that is not named any more, though it may have been done."""
+    here = directory()
+    here.hear(SECOND, leads(), Millis(0))
+    here.hear(THIRD, leads(), Millis(0))
+    here.hear(SECOND, leads(), Millis(40_000))
+    here.connected(THIRD, False, Millis(1_000))
+    assert here.worth_trying(ALL, Millis(40_000)) == list(ALL)
+
+
+def test_a_broken_connection_is_noticed_before_silence_is() -> None:
+    here = directory()
+    here.hear(SECOND, leads((5, 7)), Millis(0))
+    here.connected(SECOND, False, Millis(10))
+    assert here.leader_of(GROUP, Millis(10)) is None
+    assert here.electing(GROUP, Millis(10))
+    assert here.health(SECOND, Millis(10)) is Health.SUSPECT
+    here.connected(SECOND, False, Millis(900))
+    assert not here.electing(GROUP, Millis(1_010)), "that is no election, that is a lost majority"
+
+
+def test_who_is_back_or_heard_is_not_suspect() -> None:
+    here = directory()
+    here.hear(SECOND, leads((5, 7)), Millis(0))
+    here.connected(SECOND, False, Millis(10))
+    here.connected(SECOND, True, Millis(20))
+    assert here.leader_of(GROUP, Millis(20)) == Leader(SECOND, Term(7))
+    here.connected(SECOND, False, Millis(30))
+    here.hear(SECOND, leads((5, 7)), Millis(40))
+    assert here.leader_of(GROUP, Millis(40)) == Leader(SECOND, Term(7))
+
+
+def test_an_election_ends_with_the_next_leader() -> None:
+    here = directory()
+    here.hear(SECOND, leads((5, 7)), Millis(0))
+    here.connected(SECOND, False, Millis(10))
+    here.hear(THIRD, leads((5, 8)), Millis(50))
+    assert not here.electing(GROUP, Millis(50))
+    assert here.leader_of(GROUP, Millis(50)) == Leader(THIRD, Term(8))
+    assert not here.electing(GroupId(6), Millis(50)), "nobody is known to have led it"
 
 
 def test_whoever_is_cut_off_still_tells_of_the_others() -> None:

@@ -92,6 +92,26 @@ def test_evening_out_stops_when_it_is_even() -> None:
     assert evening_moves(state, list(state.nodes)) == []
 
 
+def test_partitions_that_are_twice_in_a_rack_are_spread() -> None:
+    state = cluster({1: "a", 2: "a", 3: "b", 4: "", 5: "c"})
+    state.judge(create("q", ((1, 2, 3), (2, 1, 4), (1, 3, 4))))
+    moves = evening_moves(state, [N(1), N(2), N(3), N(4), N(5)])
+    assert all("rack a" in move.reason for move in moves[:2])
+    for move in moves:
+        state.judge(c.BeginMove(token="", group=move.group, nodes=move.nodes))
+        state.judge(c.EndMove(token="", group=move.group))
+    for partition in state.queues["q"].partitions:
+        assert len(set(partition.nodes) & {1, 2}) <= 1
+    assert evening_moves(state, [N(1), N(2), N(3), N(4), N(5)]) == []
+    assert evening_moves(cluster({1: "a", 2: "a"}), [N(1), N(2)]) == []
+
+
+def test_with_fewer_racks_than_replicas_nothing_moves() -> None:
+    state = cluster({1: "a", 2: "a", 3: "b"})
+    state.judge(create("q", ((1, 2, 3),)))
+    assert evening_moves(state, [N(1), N(2), N(3)]) == []
+
+
 def test_leaders_go_to_the_first_replica_that_is_alive_and_stays() -> None:
     state = cluster(dict.fromkeys(range(1, 4), ""))
     state.judge(create("q", ((1, 2, 3), (2, 3, 1))))

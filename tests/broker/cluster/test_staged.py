@@ -101,6 +101,13 @@ def test_a_commit_that_is_judged_too_late_is_refused() -> None:
     assert state.staged.applications["a"].batch == 0
 
 
+def test_log_time_survives_a_snapshot() -> None:
+    state, other = with_queue(), ClusterState()
+    applied(state, drop(7), 1_000)
+    other.load(Offset(0), state.save())
+    assert (state.stamp, other.stamp) == (1_000, 1_000)
+
+
 def test_drops_are_forgotten_after_a_while() -> None:
     state = with_queue()
     applied(state, drop(7), 1_000)

@@ -11,7 +11,7 @@ from quorate.broker.kafka.dispatch import SERVED
 from quorate.broker.protocol.kafka.apis import SUPPORTED, Api
 from quorate.broker.protocol.kafka.errors import Error
 from tests.broker.kafka.lab import fetch, lab, part, produce, run
-from tests.support.memory_backend import EPOCH, OTHER, MemoryBackend
+from tests.support.memory_backend import EPOCH, ME, OTHER, MemoryBackend
 
 Value = dict[str, Any]
 NODE = {"node_id": OTHER, "host": "127.0.0.2", "port": 9093, "rack": "rack"}
@@ -73,6 +73,14 @@ def test_produce_that_is_refused(version: int, value: Value, code: Error) -> Non
     assert part(ask(Api.PRODUCE, version, value))["error_code"] == code
 
 
+@pytest.mark.parametrize("version", [8, 9, 11])
+def test_a_weaker_promise_is_named(version: int) -> None:
+    assert part(ask(Api.PRODUCE, version, produce()))["error_message"] is None
+    weaker = part(ask(Api.PRODUCE, version, produce(acks=1)))
+    assert weaker["error_code"] == 0
+    assert "acks=1: on the leader's disk" in weaker["error_message"]
+
+
 def test_one_partition_of_a_produce_fails_alone() -> None:
     value = produce()
     value["topic_data"][0]["partition_data"] += produce(partition=1)["topic_data"][0]["partition_data"]
@@ -112,6 +120,30 @@ def test_what_a_partition_refuses_is_passed_on(code: Error) -> None:
     [topic] = ask(Api.LIST_OFFSETS, 7, wanted, backend)["topics"]
     assert topic["partitions"][0]["error_code"] == code
     assert topic["partitions"][0]["offset"] == -1
+
+
+def wanted(name: str) -> Value:
+    topic = {"topic_id": bytes(16), "name": name}
+    return {"topics": [topic], "allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
+
+
+def test_who_asks_for_a_leader_during_an_election_is_told_the_next_one() -> None:
+    backend = MemoryBackend()
+    backend.election = 5
+    [topic] = ask(Api.METADATA, 12, wanted("t"), backend)["topics"]
+    assert [one["leader_id"] for one in topic["partitions"]] == [ME, OTHER]
+    backend.election = 5
+    answer = ask(Api.FIND_COORDINATOR, 3, {"key": "elected", "key_type": 0}, backend)
+    assert (answer["error_code"], answer["node_id"]) == (0, OTHER)
+
+
+def test_an_election_is_not_waited_for_for_ever() -> None:
+    backend = MemoryBackend()
+    backend.election = 1_000_000
+    [topic] = ask(Api.METADATA, 12, wanted("t"), backend, election_wait_ms=20)["topics"]
+    assert [one["error_code"] for one in topic["partitions"]] == [0, Error.LEADER_NOT_AVAILABLE]
+    answer = ask(Api.FIND_COORDINATOR, 3, {"key": "elected", "key_type": 0}, backend, election_wait_ms=20)
+    assert answer["error_code"] == Error.COORDINATOR_NOT_AVAILABLE
 
 
 def test_metadata_of_what_is_not_there() -> None:

@@ -278,7 +278,7 @@ def test_a_mistake_of_ours_ends_one_connection() -> None:
         async with lab() as node:
             node.backend.broken = True
             client = await node.client()
-            client.send(Api.METADATA, 12, {"topics": None})
+            client.send(Api.DESCRIBE_CLUSTER, 0, {"include_cluster_authorized_operations": False})
             await client.cut_off()
             assert told == ["a mistake of ours"]
             await node.others_are_served()

@@ -24,9 +24,9 @@ PATIENCE_S = 60.0
 COUNT = 2_000
 
 
-def free_base(nodes: int) -> int:
-    """A base port whose three ranges nobody listens on just now."""
-    for base in range(21_000 + os.getpid() % 1_000 * 10, 60_000, 10):
+def free_base(nodes: int, first: int | None = None) -> int:
+    """A base port whose three ranges nobody listens on just now, from `first` on."""
+    for base in range(first or 21_000 + os.getpid() % 1_000 * 10, 60_000, 10):
         try:
             for port in (base + shift + node for shift in (0, 100, 200) for node in range(nodes)):
                 with socket.socket() as one:
@@ -123,6 +123,27 @@ def test_a_node_is_drained_and_removed_and_everything_is_found_again(tmp_path: P
         moves = ask(said["http"], "/v1/rebalance", "POST", {"dry_run": True})["moves"]
         assert moves
         assert {move["to"] for move in moves} == {4}
+
+
+@pytest.mark.timeout(240)
+def test_a_running_cluster_is_left_alone_and_starts_again_on_other_ports(tmp_path: Path) -> None:
+    folder, base = tmp_path / "c", free_base(3)
+    with up(folder, base, 3) as said:
+        create(said["bootstrap"], "orders", 2, 3)
+        produce(said["bootstrap"], "orders", 2)
+        files = {file: file.read_text() for file in folder.glob("node-*/node.toml")}
+        elsewhere = free_base(3, base + 10)
+        ended = run("up", "--dir", str(folder), "--base-port", str(elsewhere))
+        assert ended.returncode == 1
+        assert "is in use: a cluster runs there already" in ended.stderr
+        assert {file: file.read_text() for file in files} == files
+        ended = run("node", "--config", str(folder / "node-1" / "node.toml"))
+        assert ended.returncode == 1
+        assert "is in use: node 1 runs there already" in ended.stderr
+        assert "connected with" not in ended.stderr, "the others must not take it for node 1"
+    with up(folder, elsewhere, 3) as said:
+        assert {node["kafka"] for node in ask(said["http"], "/v1/nodes")["nodes"]} == set(said["bootstrap"].split(","))
+        assert consume(said["bootstrap"], "orders", 2) == list(range(COUNT))
 
 
 @pytest.mark.timeout(120)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from quorate.consensus.core import Configuration, GroupId, NodeId, Offset, RaftS
 from quorate.consensus.storage.api import Corrupt, LogStore
 from quorate.consensus.storage.level import LevelLog
 from tests.broker.partition.lab import PartitionCluster, append, batch, began, fetch, listed, refused, run
-from tests.support.cluster import G1
+from tests.support.cluster import G1, until
 
 FORGETFUL = RaftSettings(heartbeat_ms=30, election_ms=300, tail_bytes=1)
 
@@ -157,6 +158,24 @@ def test_offsets_by_time() -> None:
             assert await listed(leader, -3) == (latest.base_offset, latest.append_time, leader.term)
             assert await listed(leader, placed[-1].append_time + 1) == (-1, -1, -1)
             assert (await listed(leader, 0)).offset == placed[0].base_offset
+
+    run(main())
+
+
+def test_the_latest_time_is_that_of_records() -> None:
+    """Deleting records leaves a later batch in the log, which holds none."""
+
+    async def main() -> None:
+        async with PartitionCluster() as cluster:
+            leader = await cluster.led()
+            first, second = await append(leader, batch()), await append(leader, batch())
+            await until(lambda: time.time() * 1000 > second.append_time + 1, "what comes next is later")
+            await leader.delete_before(second.base_offset)
+            latest = await listed(leader, -3)
+            assert latest.timestamp == second.append_time
+            assert first.base_offset < latest.offset <= second.base_offset
+            await leader.delete_before(-1)
+            assert await listed(leader, -3) == (-1, -1, -1)
 
     run(main())
 

@@ -95,6 +95,32 @@ def test_staged_records_are_seen_when_they_are_published_and_once() -> None:
     run(main())
 
 
+@pytest.mark.parametrize("stored", [False, True])
+def test_consumers_are_spared_the_staged_bytes(stored: bool) -> None:
+    async def main() -> None:
+        async with PartitionCluster() as cluster:
+            leader = await cluster.led()
+            await append(leader, batch())
+            large = batch(producer=Producer(P, 0, 0), value=bytes(100_000))
+            offset = (await begin(leader, large)).base_offset
+            await until(lambda: leader.state.stages.last == offset, "it is applied")
+            if stored:
+                runtime = cluster.running[cluster.node_of(leader)]
+                runtime.read_committed = lambda *_: (leader._commit, None)  # type: ignore[method-assign]
+            fetched = await fetch(leader, 0)
+            if stored:
+                del runtime.read_committed
+            assert fetched.next_offset == leader.high_watermark == offset + 1
+            assert fetched.size == sum(map(len, fetched.records)) < 1_000
+            shell = read_header(fetched.records[-1])
+            assert (shell.base, shell.leader_epoch, shell.records) == (offset, leader.term, 1)
+            assert shell.attributes & CONTROL
+            await leader.publish(P)
+            assert len((await fetch(leader, 0)).records[-1]) == len(large)
+
+    run(main())
+
+
 def test_what_cannot_be_staged_is_refused_and_a_repeated_batch_has_its_place() -> None:
     async def main() -> None:
         async with PartitionCluster(settings=PartitionSettings(max_message_bytes=1_000)) as cluster:

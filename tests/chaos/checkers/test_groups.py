@@ -70,3 +70,21 @@ def test_group_skipped_passes_members_that_share_and_repeat() -> None:
     story.commit(99, group="commits-only")
     story.final((1, "a"), (3, "c"), (4, "d"))
     assert story.check("group-skipped") == []
+
+
+def test_false_fail_flags_a_refused_commit_that_is_there() -> None:
+    story = Story()
+    refused = story.commit(5, "fail")
+    asked = story.committed(5)
+    (anomaly,) = story.check("false-fail")
+    assert anomaly.operations == (refused, asked)
+
+
+def test_false_fail_passes_a_refused_commit_that_another_one_repeated() -> None:
+    story = Story()
+    story.commit(5, "fail")
+    story.committed(-1)
+    story.commit(5, "info")
+    story.commit(7, "fail", group="other")
+    story.committed(5)
+    assert story.check("false-fail") == []

@@ -1,4 +1,4 @@
-"""What the fault tests share: a toxiproxy server, and the library for faulty disks. Without them the tests are skipped."""
+"""What the fault tests share: a toxiproxy server for a module."""
 
 from __future__ import annotations
 
@@ -8,25 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from quorate.chaos.cache import NotHere
-from quorate.chaos.faults.disk_control import find_library
-from quorate.chaos.toxiproxy_server import ToxiproxyServer, find_server
-
-
-@pytest.fixture(scope="session")
-def toxiproxy_binary() -> Path:
-    try:
-        return find_server()
-    except NotHere as missing:
-        pytest.skip(str(missing))
-
-
-@pytest.fixture(scope="session")
-def disk_library() -> Path:
-    try:
-        return find_library()
-    except NotHere as missing:
-        pytest.skip(str(missing))
+from quorate.chaos.toxiproxy_server import ToxiproxyServer
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -96,6 +97,15 @@ class Stand:
         """How a node sees the others."""
         said = await ask(self.cluster.http(asked), "GET", "/v1/nodes")
         return {one["id"]: one["state"] for one in said["nodes"]}
+
+    async def until_held(self, node: int) -> None:
+        """Wait until a node holds a replica, as the cluster says."""
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                said: Any = await self.cluster.ask_any("GET", "/v1/nodes", but=node)
+                if any(one["id"] == node and one["replicas"] for one in said["nodes"]):
+                    return
+                await asyncio.sleep(0.1)
 
     async def until_seen(self, asked: int, state: str, nodes: list[int]) -> None:
         """Wait until a node sees others in a state."""

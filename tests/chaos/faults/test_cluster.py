@@ -13,7 +13,7 @@ from quorate.chaos.admin import AdminRefused, ask
 from quorate.chaos.api import FaultEvent, PlannedFault
 from quorate.chaos.faults.clock import Jump
 from quorate.chaos.faults.disk import Failing, Full, Rot, Slow
-from quorate.chaos.faults.members import Drain
+from quorate.chaos.faults.members import Drain, Exchange
 from quorate.chaos.faults.network import Bridge, OneWay, Partition
 from quorate.chaos.faults.process import Kill, Pause, Power
 from quorate.chaos.nemesis import Schedule
@@ -129,6 +129,26 @@ def test_disks_clocks_and_power(tmp_path: Path) -> None:
             async with Drain().inflict(cluster, {"node": 2}):
                 await on.until_seen(1, "draining", [2])
                 await on.produce(2)
+            await check_whole(on)
+
+    asyncio.run(scene())
+
+
+def test_a_node_comes_and_goes_while_another_dies(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with stand(tmp_path) as on:
+            cluster, new = on.cluster, on.cluster.spares[0]
+            await on.produce(5)
+            async with Exchange().inflict(cluster, {}):
+                assert sorted(await on.states(1)) == [1, 2, 3, new]
+                node = await on.leader()
+                async with Kill().inflict(cluster, {"nodes": [node]}):
+                    await on.produce(2)
+                await on.until_held(new)
+                await on.produce(2)
+            assert sorted(await on.states(1)) == cluster.members == [1, 2, 3]
+            assert not cluster.process(new).runs
+            assert new not in cluster.spares, "a number is never used again"
             await check_whole(on)
 
     asyncio.run(scene())

@@ -7,7 +7,11 @@ from random import Random
 
 import pytest
 
-from quorate.chaos.faults.rot import FILE_TYPES, damage, mend
+from quorate.chaos.faults.rot import FILE_TYPES, Damage, damage, mend
+from quorate.consensus.core import new_group, new_replica
+from quorate.consensus.storage.api import Corrupt
+from quorate.consensus.storage.level import LevelLog
+from tests.support.batches import THREE, append, noop
 
 NAMES = ("db/000001.log", "db/000002.ldb", "db/MANIFEST-000003", "db/CURRENT", "promise")
 
@@ -53,7 +57,32 @@ def test_what_was_put_aside_is_mended_there(folder: Path) -> None:
     aside.parent.mkdir()
     one.file.rename(aside)
     assert mend([one]) == 1
-    assert aside.read_bytes() == bytes(range(100))
+    assert one.file.read_bytes() == bytes(range(100))
+    assert not aside.parent.exists()
+
+
+def test_a_log_that_went_on_without_its_damaged_end_is_put_back(tmp_path: Path) -> None:
+    """A bit that flips in the last record looks like a torn end: LevelDB leaves it out, and begins a new journal."""
+    path = tmp_path / "logs" / "g1-1"
+    log = LevelLog.open(path, new_group(THREE))
+    for offset in range(3):
+        log.write([append(noop(offset, 1))])
+    log.close()
+    (journal,) = (path / "db").glob("*.log")
+    content = bytearray(journal.read_bytes())
+    at = len(content) - 1
+    one = Damage(journal, at, bytes([content[at]]), bytes([content[at] ^ 1]))
+    content[at] ^= 1
+    journal.write_bytes(content)
+    for _ in range(2):  # the second time, what is missing is missing from what the first has left
+        with pytest.raises(Corrupt, match="acknowledged"):
+            LevelLog.open(path, new_replica())
+    assert not one.file.exists()
+    assert mend([one]) == 1
+    log = LevelLog.open(path, new_replica())
+    assert log.last == 2
+    log.close()
+    assert not (path / "before").exists()
 
 
 def test_nothing_to_damage(tmp_path: Path) -> None:

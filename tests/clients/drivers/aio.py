@@ -8,7 +8,9 @@ from collections.abc import Coroutine
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.errors import KafkaError
 
+from tests.clients.drivers import aio_admin
 from tests.clients.drivers.job import PATIENCE_S, Job, Told, as_record, number_of, numbered, of_record, say
 
 
@@ -30,6 +32,21 @@ class AioKafka:
 
     def member(self, job: Job) -> None:
         _run(self._member(job))
+
+    def commit(self, job: Job) -> None:
+        _run(self._commit(job))
+
+    def committed(self, job: Job) -> None:
+        _run(self._committed(job))
+
+    def seek(self, job: Job) -> None:
+        _run(self._seek(job))
+
+    def administer(self, job: Job) -> None:
+        async def work() -> None:
+            say(**await aio_admin.administer(job))
+
+        _run(work())
 
     async def _produce(self, job: Job) -> None:
         async with _producer(job) as producer:
@@ -100,6 +117,30 @@ class AioKafka:
                     say(numbers=numbers)
         say(left=True)
 
+    async def _commit(self, job: Job) -> None:
+        async with _consumer(job) as consumer:
+            partition = TopicPartition(job.topic, 0)
+            consumer.assign([partition])
+            await consumer.commit({partition: (job.first, "kept")})
+        say(error=None)
+
+    async def _committed(self, job: Job) -> None:
+        async with _consumer(job) as consumer:
+            partition = TopicPartition(job.topic, 0)
+            consumer.assign([partition])
+            # It gives the offset alone.
+            say(offset=await consumer.committed(partition), metadata="kept")
+
+    async def _seek(self, job: Job) -> None:
+        async with _consumer(job) as consumer:
+            partition = TopicPartition(job.topic, 0)
+            consumer.assign([partition])
+            consumer.seek(partition, job.first)
+            try:
+                say(number=number_of((await consumer.getone()).value))
+            except KafkaError as error:
+                say(error=type(error).__name__)
+
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # the library has no types
     def on_partitions_revoked(self, revoked: Any) -> None:
@@ -117,7 +158,7 @@ def _run(work: Coroutine[Any, Any, None]) -> None:
 def _producer(job: Job) -> AIOKafkaProducer:
     return AIOKafkaProducer(
         bootstrap_servers=job.bootstrap,
-        acks="all",
+        acks="all" if job.acks == -1 else job.acks,
         compression_type=None if job.compression == "none" else job.compression,
         enable_idempotence=job.idempotent,
         linger_ms=5,
@@ -131,7 +172,8 @@ def _consumer(job: Job) -> AIOKafkaConsumer:
         bootstrap_servers=job.bootstrap,
         group_id=job.group or None,
         enable_auto_commit=False,
-        auto_offset_reset="earliest",
+        auto_offset_reset=job.reset,
+        group_instance_id=job.instance or None,
         session_timeout_ms=10_000,
         heartbeat_interval_ms=300,
         max_partition_fetch_bytes=4_000_000,
@@ -141,8 +183,8 @@ def _consumer(job: Job) -> AIOKafkaConsumer:
 async def _report(producer: AIOKafkaProducer, sent: list[asyncio.Future[Any]]) -> None:
     async with asyncio.timeout(PATIENCE_S):
         answers = await asyncio.gather(*sent, return_exceptions=True)
-    failed = sum(isinstance(answer, BaseException) for answer in answers)
-    say(acked=len(sent) - failed, failed=failed, left=0, sent=len(sent))
+    errors = [type(answer).__name__ for answer in answers if isinstance(answer, BaseException)]
+    say(acked=len(sent) - len(errors), failed=len(errors), left=0, sent=len(sent), errors=sorted(set(errors)))
 
 
 async def _messages(consumer: AIOKafkaConsumer, count: int) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 
 from tests.clients.drivers.job import PATIENCE_S, Job, Told, as_record, number_of, numbered, of_record, say
 
@@ -42,7 +42,7 @@ class Confluent:
             key, value, headers = of_record(record)
             producer.produce(job.topic, value, key, partition=0, headers=list(headers), on_delivery=acks)
         left = producer.flush(PATIENCE_S)
-        say(acked=acks.good, failed=acks.failed, left=left)
+        say(acked=acks.good, failed=acks.failed, left=left, errors=sorted(acks.errors))
 
     def read(self, job: Job) -> None:
         consumer = _consumer(job)
@@ -76,18 +76,42 @@ class Confluent:
         consumer.close()
         say(left=True)
 
+    def commit(self, job: Job) -> None:
+        consumer = _consumer(job)
+        wanted = TopicPartition(job.topic, 0, job.first, metadata="kept")
+        [done] = consumer.commit(offsets=[wanted], asynchronous=False) or []
+        consumer.close()
+        say(error=None if done.error is None else done.error.name())
+
+    def committed(self, job: Job) -> None:
+        consumer = _consumer(job)
+        [found] = consumer.committed([TopicPartition(job.topic, 0)], timeout=PATIENCE_S)
+        consumer.close()
+        say(offset=found.offset, metadata=found.metadata)
+
+    def seek(self, job: Job) -> None:
+        consumer = _consumer(job)
+        consumer.assign([TopicPartition(job.topic, 0, job.first)])
+        message = consumer.poll(PATIENCE_S)
+        assert message is not None
+        error = message.error()
+        say(error=error.name()) if error is not None else say(number=number_of(message.value() or b""))
+        consumer.close()
+
 
 class _Acks:
     """Counts delivery reports."""
 
     def __init__(self) -> None:
         self.good, self.failed = 0, 0
+        self.errors: set[str] = set()
 
-    def __call__(self, error: object, message: Message) -> None:
+    def __call__(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
             self.good += 1
         else:
             self.failed += 1
+            self.errors.add(error.name())
 
 
 def _bytes(data: str | bytes | None) -> bytes | None:
@@ -101,7 +125,7 @@ def _producer(job: Job) -> Producer:
             "compression.type": job.compression,
             "enable.idempotence": job.idempotent,
             "message.max.bytes": 4_000_000,
-            "acks": "all",
+            "acks": job.acks,
         }
     )
 
@@ -119,10 +143,12 @@ def _consumer(job: Job) -> Consumer:
         "bootstrap.servers": job.bootstrap,
         "group.id": job.group or "nobody",
         "enable.auto.commit": False,
-        "auto.offset.reset": "earliest",
+        "auto.offset.reset": "error" if job.reset == "none" else job.reset,
         "session.timeout.ms": 10_000,
         "heartbeat.interval.ms": 300,
     }
+    if job.instance:
+        settings["group.instance.id"] = job.instance
     return Consumer(settings)
 
 

@@ -25,6 +25,11 @@ class Job:
     first: int = 0
     size: int = 100
     group: str = ""
+    instance: str = ""
+    """A static member's own id."""
+    acks: int = -1
+    reset: str = "earliest"
+    """Where a consumer goes on that has no offset, or one that is not in the log; "none": it fails."""
     compression: str = "none"
     idempotent: bool = False
     records: list[dict[str, Any]] = field(default_factory=list)
@@ -55,6 +60,15 @@ class Client(Protocol):
 
     def member(self, job: Job) -> None:
         """Join a group, say what is assigned and what is read, commit it; leave when told to stop."""
+
+    def commit(self, job: Job) -> None:
+        """Commit offset `first` of partition 0 for a group that has no members."""
+
+    def committed(self, job: Job) -> None:
+        """Say which offset of partition 0 a group has committed."""
+
+    def seek(self, job: Job) -> None:
+        """Read one message of partition 0 from offset `first` on; say its number, or what the error is called."""
 
 
 def say(**what: Any) -> None:

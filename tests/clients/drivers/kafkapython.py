@@ -6,7 +6,10 @@ import time
 from typing import Any
 
 from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import KafkaError
+from kafka.structs import OffsetAndMetadata
 
+from tests.clients.drivers import kafkapython_admin
 from tests.clients.drivers.job import PATIENCE_S, Job, Told, as_record, number_of, numbered, of_record, say
 
 
@@ -50,7 +53,8 @@ class KafkaPython:
         producer.flush(PATIENCE_S)
         good = sum(one.succeeded() for one in sent)
         producer.close(10)
-        say(acked=good, failed=len(sent) - good, left=0)
+        errors = sorted({type(one.exception).__name__ for one in sent if one.exception is not None})
+        say(acked=good, failed=len(sent) - good, left=0, errors=errors)
 
     def read(self, job: Job) -> None:
         consumer = _consumer(job)
@@ -91,6 +95,32 @@ class KafkaPython:
         consumer.close()
         say(left=True)
 
+    def commit(self, job: Job) -> None:
+        consumer, partition = _consumer(job), TopicPartition(job.topic, 0)
+        consumer.assign([partition])
+        consumer.commit({partition: OffsetAndMetadata(job.first, "kept", -1)})
+        consumer.close()
+        say(error=None)
+
+    def committed(self, job: Job) -> None:
+        consumer = _consumer(job)
+        found = consumer.committed(TopicPartition(job.topic, 0), metadata=True)
+        consumer.close()
+        say(offset=found.offset, metadata=found.metadata)
+
+    def seek(self, job: Job) -> None:
+        consumer, partition = _consumer(job), TopicPartition(job.topic, 0)
+        consumer.assign([partition])
+        consumer.seek(partition, job.first)
+        try:
+            say(number=number_of(_messages(consumer, 1)[0].value))
+        except KafkaError as error:
+            say(error=type(error).__name__)
+        consumer.close()
+
+    def administer(self, job: Job) -> None:
+        say(**kafkapython_admin.administer(job))
+
     def look(self, job: Job) -> None:
         """What its admin client sees."""
         admin = KafkaAdminClient(bootstrap_servers=job.bootstrap.split(","))
@@ -110,7 +140,7 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # the library
 def _producer(job: Job) -> KafkaProducer:
     return KafkaProducer(
         bootstrap_servers=job.bootstrap.split(","),
-        acks="all",
+        acks=job.acks,
         compression_type=None if job.compression == "none" else job.compression,
         enable_idempotence=job.idempotent,
         linger_ms=5,
@@ -124,7 +154,8 @@ def _consumer(job: Job) -> KafkaConsumer:
         bootstrap_servers=job.bootstrap.split(","),
         group_id=job.group or None,
         enable_auto_commit=False,
-        auto_offset_reset="earliest",
+        auto_offset_reset=job.reset,
+        group_instance_id=job.instance or None,
         session_timeout_ms=10_000,
         heartbeat_interval_ms=300,
         max_poll_records=2_000,

@@ -31,10 +31,11 @@ from quorate.consensus.core.messages import (
     VoteAnswer,
     VoteRequest,
 )
+from quorate.consensus.transport.decode import MAX_TERM
 
 u64 = st.integers(0, (1 << 64) - 1)
 i64 = st.integers(-(1 << 63), (1 << 63) - 1)
-groups, terms, offsets = u64.map(GroupId), u64.map(Term), i64.map(Offset)
+groups, terms, offsets = u64.map(GroupId), st.integers(0, MAX_TERM).map(Term), i64.map(Offset)
 nodes, replicas = u64.map(NodeId), u64.map(ReplicaId)
 flags = st.booleans()
 heads = (groups, replicas, replicas, terms)
