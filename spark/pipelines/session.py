@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 import signal
 import threading
 import time
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -21,7 +22,7 @@ from quorate.spark.pipelines.watch import Lines, Progress, Watch
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-T = TypeVar("T")
+_log = logging.getLogger(__name__)
 _LOOK_S = 0.5
 _SETTINGS = {
     # Dates and hours in folder names mean the same everywhere.
@@ -60,6 +61,7 @@ def carry_out(name: str, work: Callable[[SparkSession, Watch], None], watch: Wat
         watch.say(f"error: {error}")
         return 1
     except PySparkException as error:
+        _log.debug("%s failed", name, exc_info=error)
         watch.say(f"error: {reason(error)}")
         return 1
     finally:

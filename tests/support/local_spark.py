@@ -16,6 +16,8 @@ SETTINGS = {
     "spark.log.level": "ERROR",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
+    # A worker process that starts on a busy machine may need longer than 15 s to say who it is.
+    "spark.python.authenticate.socketTimeout": "120s",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.adaptive.enabled": "false",

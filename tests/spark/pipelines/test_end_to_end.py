@@ -172,7 +172,8 @@ def test_traffic_to_parquet_and_to_a_queue(session: SparkSession, cluster: Broke
     produce(cluster, source, [sent(0, n, "eu") for n in range(40)] + [sent(1, n, "us") for n in range(20)])
     # Half an hour later: the first minutes are over, and what still comes of them is too late.
     produce(cluster, source, [sent(30, n, "eu") for n in range(PARTITIONS)])
-    assert run("traffic", cluster, *options, "--lateness", "5m")[0] == 0
+    code, heard = run("traffic", cluster, *options, "--lateness", "5m")
+    assert code == 0, heard.lines
     produce(cluster, source, [sent(0, n, "eu") for n in range(6)] + [sent(59, n, "eu") for n in range(PARTITIONS)])
     code, heard = run("traffic", cluster, *options, "--lateness", "5m")
     assert code == 0, heard.lines
@@ -215,7 +216,7 @@ def test_what_is_not_there_is_one_line(session: SparkSession, cluster: BrokerClu
     source, archive = cluster.topic(PARTITIONS), str(tmp_path / "archive")
     code, heard = run("archive", cluster, "no-such-queue", "--to", archive)
     assert code == 1
-    assert "no-such-queue" in heard.lines[-1]
+    assert "no-such-queue" in heard.lines[-1], heard.lines
     assert "\n" not in heard.lines[-1]
     code, heard = run("replay", cluster, source, "--to", "no-such-queue", "--state", str(tmp_path / "s"))
     assert (code, heard.lines) == (1, ["error: there is no queue 'no-such-queue'"])
