@@ -3,6 +3,7 @@
 #   PYTHON=python3.12   which interpreter .venv is made with (after `make clean`, if there is one already)
 #   ARGS="..."          handed on to quorate up, pytest, the simulator, or the benchmarks but that of the core
 #   SEEDS=n SEED0=k     how many simulator runs, and the first seed
+#   MINUTES=n NAME=...  how long each decoder is fuzzed, and which one (all, one after the other)
 #   SECONDS=n SEED=k    how long chaos breaks things, in all, and its first seed (drawn if it is left out)
 #   WORKLOAD="a b"      which workloads share that time, one after another; NEMESIS=a,b: what breaks
 
@@ -12,6 +13,8 @@ SEEDS  ?= 300
 SEED0  ?= 0
 
 # Not from the environment: a shell's own SECONDS is something else.
+MINUTES  := 1
+NAME     :=
 SECONDS  := 180
 SEED     ?=
 WORKLOAD ?= log groups metadata
@@ -21,9 +24,10 @@ VENV  := .venv
 BIN   := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH_READY := $(VENV)/.bench-ready
+FUZZ_READY := $(VENV)/.fuzz-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help venv chaosparts run test check bench sim chaos fmt clean
+.PHONY: help venv chaosparts run test check bench sim fuzz chaos fmt clean
 
 help: ## List the targets (what plain `make` does)
 	@echo "Quorate. Targets:"
@@ -88,6 +92,19 @@ $(BENCH_READY): $(READY)
 sim: venv ## Set up, then run the simulator (SEEDS=300 SEED0=0)
 	@echo "==> sim: $(SEEDS) seeded runs of the simulator, from seed $(SEED0)"
 	@$(BIN)/python -m tests.sim --seeds $(SEEDS) --seed0 $(SEED0) $(ARGS)
+
+fuzz: $(FUZZ_READY) ## Set up, then fuzz every decoder of outside bytes (MINUTES=1 for each; NAME=kafka for one)
+	@echo "==> fuzz: $(or $(NAME),every target in turn), $(MINUTES) minutes each; what is found is kept in .fuzz/"
+	@$(BIN)/python -m tests.fuzz.rounds --minutes $(MINUTES) $(NAME)
+
+# Apart, because atheris has no wheel for every Python.
+$(FUZZ_READY): $(READY)
+	@echo "==> fuzz: fetching the fuzzer (atheris)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]' || { \
+	  echo "error: pip could not install atheris (its reason is above). It has wheels for CPython 3.11 to 3.13 on Linux;" >&2; \
+	  echo "       set .venv up with one of these: make clean && make fuzz PYTHON=python3.12" >&2; \
+	  exit 1; }
+	@touch $@
 
 chaos: chaosparts ## Set up, then break a real cluster and check (SECONDS=180 SEED=7 WORKLOAD="log groups" NEMESIS=mix)
 	@if ! $(BIN)/python -m quorate.chaos.toxiproxy_server --all >/dev/null 2>&1; then \

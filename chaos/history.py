@@ -19,6 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
 
+from quorate.broker.json_text import BadJson, read_json
+
 FILE = "history.jsonl"
 UNKNOWN = -1
 """An offset or a stamp that is not known, or a group that has committed nothing."""
@@ -189,12 +191,12 @@ class History:
 def load(path: Path) -> History:
     """Read a history from its file. A last line that was cut off is left out. Raises BadHistory and OSError."""
     history = History()
-    lines = path.read_text().split("\n")
+    lines = path.read_bytes().split(b"\n")
     for number, line in enumerate(lines, 1):
         try:
             if line:
-                history.apply(json.loads(line))
-        except json.JSONDecodeError as error:
+                history.apply(read_json(line))
+        except BadJson as error:
             if number == len(lines):
                 break
             raise BadHistory(f"{path}, line {number}: {error}") from error

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
+from quorate.broker.json_text import read_json
+
 DEFAULT = "http://127.0.0.1:9192"
 _PATIENCE_S = 30.0
 
@@ -40,17 +42,19 @@ def ask(address: str, method: str, path: str, body: dict[str, Any] | None = None
     request = urllib.request.Request(address.rstrip("/") + path, data, {"Content-Type": "application/json"}, method=method)
     try:
         with urllib.request.urlopen(request, timeout=_PATIENCE_S) as answer:
-            said: dict[str, Any] = json.load(answer)
-            return said
+            said = read_json(answer.read())
     except urllib.error.HTTPError as error:
         with error:
             raise click.ClickException(_reason(error)) from error
     except (OSError, ValueError) as error:
         raise click.ClickException(f"no node answers at {address}: {getattr(error, 'reason', error)}") from error
+    if not isinstance(said, dict):
+        raise click.ClickException(f"no node answers at {address}: {said!r:.80} is no answer of one")
+    return said
 
 
 def _reason(error: urllib.error.HTTPError) -> str:
     try:
-        return str(json.load(error)["error"]["message"])
+        return str(read_json(error.read())["error"]["message"])
     except (ValueError, KeyError, TypeError):
         return f"{error.code} {error.reason}"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -276,12 +276,13 @@ class _Screen:
             )
 
 
-def _table(status: Status, rate: float) -> Table:
+def _table(status: Status, rate: float) -> Group:
+    """Narrow enough for any terminal: faults, which may be many and long, stand below."""
     table = Table(title=f"{status.phase}, {status.elapsed_s:.0f} s", title_justify="left")
-    for heading in ("acknowledged/s", "acknowledged", "refused", "in doubt", "reads", "faults now", "anomalies so far"):
-        table.add_column(heading)
-    faults = Text("\n".join(status.faults) or "none", style="magenta" if status.faults else "dim")
+    for heading in ("acknowledged/s", "acknowledged", "refused", "in doubt", "reads", "anomalies"):
+        table.add_column(heading, justify="right")
     anomalies = Text(str(status.anomalies), style="bold red" if status.anomalies else "green")
     figures = (f"{rate:.0f}", str(status.acknowledged), str(status.refused), str(status.doubtful), str(status.read))
-    table.add_row(*figures, faults, anomalies)
-    return table
+    table.add_row(*figures, anomalies)
+    faults = [Text(f"  {one}", style="magenta") for one in status.faults] or [Text("  nothing is broken now", style="dim")]
+    return Group(table, *faults)

@@ -3,33 +3,35 @@
 `BatchBuilder` and `read_records` look at each record; `span`, `split_batches` and `read_header` at headers only.
 """
 
-from quorate.broker.protocol.batches import NO_PRODUCER, Span, read_header, span
-from quorate.broker.protocol.builder import NO_PRODUCER_STATE, BatchBuilder, Producer
-from quorate.broker.protocol.compression import MAX_INFLATED_BYTES, Compression, deflate, inflate
-from quorate.broker.protocol.headers import (
-    COMPRESSION_MASK,
+from quorate.broker.protocol.batches import (
     CONTROL,
-    HEADER,
     HEADER_BYTES,
     LENGTH_END,
     LOG_APPEND_TIME,
     MAGIC,
     MIN_RECORD_BYTES,
     NO_EPOCH,
+    NO_PRODUCER,
     BadBatch,
     Buffer,
+    Compression,
     Header,
     Reason,
+    Span,
     check_stored,
+    deflate,
+    inflate,
     pack_header,
+    read_header,
     seal,
+    span,
 )
+from quorate.broker.protocol.builder import NO_PRODUCER_STATE, BatchBuilder, Producer
+from quorate.broker.protocol.compression import MAX_INFLATED_BYTES
 from quorate.broker.protocol.records import Record, read_records, split_batches
 
 __all__ = [
-    "COMPRESSION_MASK",
     "CONTROL",
-    "HEADER",
     "HEADER_BYTES",
     "LENGTH_END",
     "LOG_APPEND_TIME",

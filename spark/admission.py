@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from quorate.client import OffsetOutOfRange, TopicPartition
-from quorate.client.batches import HEADER, split_batches
+from quorate.client.batches import read_header, split_batches
 from quorate.spark.clients import Cluster
 from quorate.spark.offsets import Offsets
 from quorate.spark.options import ReadOptions
@@ -19,8 +19,6 @@ from quorate.spark.ranges import limited as share_out
 
 _log = logging.getLogger(__name__)
 _SAMPLE_BYTES: Final = 64 << 10
-_LAST_DELTA: Final = 6
-"""Its place among the fields of a header."""
 
 
 class Admission:
@@ -78,5 +76,5 @@ class Admission:
             data = self._cluster.fetch(part, offset, max_bytes=_SAMPLE_BYTES).data
         except OffsetOutOfRange:
             return 0.0  # planning the batch will say what is gone
-        offsets = sum(HEADER.unpack_from(batch)[_LAST_DELTA] + 1 for batch in split_batches(data))
+        offsets = sum(read_header(batch).last_delta + 1 for batch in split_batches(data))
         return len(data) / offsets if offsets else 0.0

@@ -29,6 +29,8 @@ Send = Callable[[TopicPartition, bytearray], object]
 
 _LANES: Final = 8
 """How many partitions are sent to at the same time."""
+PATIENCE_S: Final = 3.0
+"""A node may not know yet what another one has just created."""
 _MOST_WAITING_BYTES: Final = 64 << 20
 _SEQUENCES: Final = 1 << 31
 """Sequence numbers of a producer begin again at 0 after this many."""
@@ -164,7 +166,7 @@ class TaskWriter:
 
     def _count(self, topic: str) -> int:
         if topic not in self._counts:
-            deadline = time.monotonic() + 3.0
+            deadline = time.monotonic() + PATIENCE_S
             while (info := self._topics.topics([topic]).get(topic)) is None or info.error or not info.partitions:
                 if time.monotonic() > deadline:
                     raise no_queue(topic, self._options)

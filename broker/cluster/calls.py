@@ -12,6 +12,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from quorate.broker.json_text import BadJson, read_json
 from quorate.consensus.core import NodeId
 
 _log = logging.getLogger(__name__)
@@ -80,26 +81,29 @@ class Calls:
     def hear(self, node: NodeId, note: bytes) -> None:
         """A note that begins with CALL or ANSWER has arrived."""
         try:
-            said = json.loads(note[1:])
-            if note[:1] == CALL:
-                number, verb, body = said
-                task = asyncio.get_running_loop().create_task(self._serve(node, int(number), str(verb), dict(body)))
+            said = read_json(note[1:])
+        except BadJson as error:
+            return _log.warning("node %s sent a note that cannot be read: %s", node, error)
+        match said:
+            case [int(number), str(verb), dict(body)] if note[:1] == CALL:
+                task = asyncio.get_running_loop().create_task(self._serve(node, number, verb, body))
                 self._serving.add(task)
                 task.add_done_callback(self._serving.discard)
-            else:
-                self._answered(node, *said)
-        except (ValueError, TypeError) as error:
-            _log.warning("node %s sent a note that cannot be read: %s", node, error)
+            case [int(number), dict(body), None] if note[:1] == ANSWER:
+                self._answered(node, number, body)
+            case [int(number), None, [str(code), str(message), bool(definite)]] if note[:1] == ANSWER:
+                self._answered(node, number, CallFailed(code, message, definite=definite))
+            case _:
+                _log.warning("node %s sent a note that cannot be read: %r", node, note[:200])
 
-    def _answered(self, node: NodeId, number: int, body: Body | None, failure: list[Any] | None) -> None:
+    def _answered(self, node: NodeId, number: int, outcome: Body | CallFailed) -> None:
         future = self._waiting.get((node, number))
         if future is None or future.done():
             return
-        if failure is not None:
-            code, message, definite = failure
-            future.set_exception(CallFailed(code, message, definite=definite))
+        if isinstance(outcome, CallFailed):
+            future.set_exception(outcome)
         else:
-            future.set_result(body or {})
+            future.set_result(outcome)
 
     async def _serve(self, node: NodeId, number: int, verb: str, body: Body) -> None:
         answer: list[Any]

@@ -12,13 +12,14 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, cast
 
 from quorate.broker.cluster.values import Membership, NodeInfo
+from quorate.broker.json_text import read_json
 from quorate.broker.protocol.builder import BatchBuilder
 from quorate.broker.protocol.records import read_records
 from quorate.consensus.core.types import Buffer
 
 MAX_APPLICATION_ID = 1_000
 """Characters."""
-_MAX_NODE = _MAX_INCARNATION = (1 << 32) - 1
+MAX_NODE = MAX_INCARNATION = (1 << 32) - 1
 _ID_DIGITS = frozenset("0123456789abcdef")
 
 Placement = tuple[tuple[int, ...], ...]
@@ -57,7 +58,7 @@ def _is_count(value: object) -> bool:
 
 
 def _is_node(value: object) -> bool:
-    return _is_count(value) and 0 < cast(int, value) <= _MAX_NODE
+    return _is_count(value) and 0 < cast(int, value) <= MAX_NODE
 
 
 def _are_nodes(value: object) -> bool:
@@ -93,7 +94,7 @@ def _is_info(node: NodeInfo) -> bool:
 
 
 def _is_incarnation(value: object) -> bool:
-    return _is_count(value) and cast(int, value) <= _MAX_INCARNATION
+    return _is_count(value) and cast(int, value) <= MAX_INCARNATION
 
 
 def _are_settings(value: object) -> bool:
@@ -294,6 +295,17 @@ _KINDS: dict[str, type[Command]] = {
 }
 
 
+def known_node(facts: object) -> NodeInfo:
+    """A node out of its JSON form, each of its facts checked. Raises BadCommand."""
+    try:
+        node = NodeInfo.from_facts(cast("dict[str, Any]", facts))
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadCommand(f"{facts!r:.200} is no node: {error!r}") from error
+    if not _is_info(node):
+        raise BadCommand(f"no node can be {facts!r:.200}")
+    return node
+
+
 def encode(command: Command) -> bytes:
     """The command as JSON."""
     said: dict[str, Any] = {"kind": command.kind}
@@ -306,10 +318,10 @@ def encode(command: Command) -> bytes:
 def decode(data: bytes) -> Command:
     """The inverse. Raises BadCommand."""
     try:
-        said = json.loads(data)
+        said = read_json(data)
         kind = _KINDS[said.pop("kind")]
         if "node" in said and isinstance(said["node"], dict):
-            said["node"] = NodeInfo.from_facts(said["node"])
+            said["node"] = known_node(said["node"])
         if "placement" in said:
             said["placement"] = tuple(tuple(nodes) for nodes in said["placement"])
         for name in ("nodes", "target", "producers"):

@@ -138,12 +138,32 @@ class StagedCommits:
 
     @classmethod
     def load(cls, said: dict[str, Any]) -> StagedCommits:
+        """The inverse. Raises ValueError for what `save` did not write; what is no dict is another error."""
         staged = cls()
-        staged.applications = {name: Application(*one) for name, *one in said.get("applications", ())}
+        for name, *one in said.get("applications", ()):
+            staged.applications[name] = Application(*one)
         for application, batch, parts in said.get("pending", ()):
             staged.pending[application, batch] = {GroupId(group): tuple(producers) for group, producers in parts}
         staged.dropped = dict(said.get("dropped", ()))
+        staged._check()
         return staged
+
+    def _check(self) -> None:
+        """Raise ValueError if something is not of its kind, or the parts contradict each other."""
+        texts: list[object] = [text for name, one in self.applications.items() for text in (name, one.digest)]
+        counts: list[object] = [count for one in self.applications.values() for count in (one.batch, one.stamp)]
+        counts += [count for dropped in self.dropped.items() for count in dropped]
+        for (_, batch), parts in self.pending.items():
+            counts += [batch, *parts, *(producer for producers in parts.values() for producer in producers)]
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError("an application, or a digest, is no text")
+        if not all(type(count) is int and count >= 0 for count in counts):
+            raise ValueError("something that is counted is no count")
+        known = self.applications
+        if not all(parts and name in known and batch <= known[name].batch for (name, batch), parts in self.pending.items()):
+            raise ValueError("a commit that is not published is empty, or was never decided")
+        if self.producers() & self.dropped.keys() or list(self.dropped.values()) != sorted(self.dropped.values()):
+            raise ValueError("a stage is committed and dropped, or they were dropped in another order")
 
     def check_invariants(self, groups: Collection[GroupId]) -> None:
         """Raise AssertionError if the parts contradict each other."""

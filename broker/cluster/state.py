@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from quorate.broker.cluster import commands as c
 from quorate.broker.cluster.queue_settings import BadSetting, check_settings
+from quorate.broker.cluster.snapshot import VERSION, read_snapshot
 from quorate.broker.cluster.staged import StagedCommits
 from quorate.broker.cluster.values import (
     CLUSTER_GROUP,
@@ -31,8 +32,6 @@ from quorate.consensus.core.types import NO_OFFSET, incarnation_of
 
 MAX_PARTITIONS: Final = 10_000
 """Of one queue."""
-_VERSION: Final = 3
-"""1 had no storage ids, no incarnations of nodes and no cancelled moves, 2 no staged commits: all of them have a default."""
 
 __all__ = ["MAX_PARTITIONS", "ClusterState", "Listener", "Refused", "Result", "lost_disk"]
 
@@ -89,7 +88,7 @@ class ClusterState:
 
     def save(self) -> bytes:
         said: dict[str, Any] = {
-            "format": _VERSION,
+            "format": VERSION,
             "nodes": [node.facts() for _, node in sorted(self.nodes.items())],
             "queues": [queue.facts() for _, queue in sorted(self.queues.items())],
             "gone": sorted(self.gone),
@@ -103,21 +102,14 @@ class ClusterState:
         return json.dumps(said, separators=(",", ":"), sort_keys=True).encode()
 
     def load(self, offset: Offset, state: bytes) -> None:
-        said = json.loads(state) if state else {}
-        if said and not 1 <= said["format"] <= _VERSION:
-            raise ValueError(f"a snapshot of `@cluster` in format {said['format']}; this release knows 1 to {_VERSION}")
-        nodes = [NodeInfo.from_facts(one) for one in said.get("nodes", ())]
-        self.nodes = {node.id: node for node in nodes}
+        """Start over from a snapshot. Raises BadSnapshot, and then nothing has changed."""
+        found = read_snapshot(state)
+        self.nodes, self.gone, self.incarnations = found.nodes, found.gone, found.incarnations
         self.queues, self.by_id, self.by_group = {}, {}, {}
-        for one in said.get("queues", ()):
-            self._put(QueueInfo.from_facts(one))
-        self.gone = set(map(NodeId, said.get("gone", ())))
-        self.next_group = said.get("next_group", CLUSTER_GROUP + 1)
-        self.next_producer = said.get("next_producer", 1)
-        self.incarnations = {GroupId(group): used for group, used in said.get("incarnations", ())}
-        self.staged = StagedCommits.load(said.get("staged", {}))
-        self.stamp = said.get("stamp", 0)
-        self.version = said.get("version", 0)
+        for queue in found.queues.values():
+            self._put(queue)
+        self.staged, self.stamp = found.staged, found.stamp
+        self.next_group, self.next_producer, self.version = found.next_group, found.next_producer, found.version
         self.applied = offset
         for told in self.on_loaded:
             told()

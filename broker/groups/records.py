@@ -21,6 +21,7 @@ from quorate.broker.groups.values import (
     OffsetDropped,
     QueueForgotten,
 )
+from quorate.broker.json_text import read_json
 from quorate.broker.protocol.builder import BatchBuilder
 from quorate.broker.protocol.records import read_records
 from quorate.consensus.core.types import Buffer
@@ -65,12 +66,12 @@ def encode_change(change: Change) -> KeyValue:
 def decode_change(key: bytes | None, value: bytes | None, timestamp: int) -> Change:
     """The change that a record stands for. `timestamp` is the record's time in the log."""
     try:
-        fields = None if value is None else json.loads(value)
+        fields = None if value is None else read_json(value)
         if fields is not None:
             version, *fields = fields
             if version != VERSION:
                 raise BadGroupRecord(f"a record of version {version}; this release knows {VERSION}")
-        match json.loads(key or b"null"), fields:
+        match read_json(key or b"null"), fields:
             case [kind, str(group), str(queue), int(partition)], None if kind == _OFFSET:
                 return OffsetDropped(group, queue, partition)
             case [kind, str(group), str(queue), int(partition)], [int(offset), int(epoch), str(metadata)] if kind == _OFFSET:
@@ -95,17 +96,22 @@ def pack_info(info: GroupInfo) -> list[Any]:
 
 
 def unpack_info(packed: list[Any], since_ms: int) -> GroupInfo:
-    """The inverse. Raises ValueError or TypeError for what `pack_info` would not write."""
-    generation, protocol_type, protocol, leader, assigned, members = packed
-    return GroupInfo(
-        generation,
-        protocol_type,
-        protocol,
-        leader,
-        assigned,
-        tuple(MemberInfo._make((*m[:6], b64decode(m[6]), b64decode(m[7]))) for m in members),
-        since_ms,
-    )
+    """The inverse. Raises BadGroupRecord for what `pack_info` would not write."""
+    match packed:
+        case [int(generation), str(kind), str(protocol), str(leader), bool(assigned), [*members]]:
+            return GroupInfo(generation, kind, protocol, leader, assigned, tuple(map(_unpack_member, members)), since_ms)
+    raise BadGroupRecord(f"no generation of a group: {packed!r:.200}")
+
+
+def _unpack_member(packed: list[Any]) -> MemberInfo:
+    match packed:
+        case [str(), None | str(), str(), str(), int(), int(), str(metadata), str(assignment)]:
+            try:
+                given = b64decode(metadata, validate=True), b64decode(assignment, validate=True)
+            except ValueError as error:
+                raise BadGroupRecord(f"bytes of a member that are no base64: {error}") from error
+            return MemberInfo._make((*packed[:6], *given))
+    raise BadGroupRecord(f"no member of a group: {packed!r:.200}")
 
 
 def build_batch(records: Iterable[KeyValue], timestamp: int) -> bytearray:

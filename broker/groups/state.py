@@ -5,7 +5,6 @@ Nothing here knows who leads, which sessions are open, or what time it is.
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Sequence
 from typing import Any, Final
@@ -22,6 +21,7 @@ from quorate.broker.groups.values import (
     QueueForgotten,
     QueuePartition,
 )
+from quorate.broker.json_text import read_json
 from quorate.consensus.batch.header import max_timestamp
 from quorate.consensus.core.types import NO_OFFSET, Batch, BatchKind, Offset
 
@@ -63,14 +63,11 @@ class GroupsState:
         return _SNAPSHOT_VERSION + zlib.compress(to_json(groups), 3)
 
     def load(self, offset: Offset, state: bytes) -> None:
-        """Start over from a snapshot; nothing at all is the state before the first record."""
-        groups: dict[str, Entry] = {}
-        if state:
-            if state[:1] != _SNAPSHOT_VERSION:
-                raise BadGroupRecord(f"a snapshot of version {state[0]}; this release knows {_SNAPSHOT_VERSION[0]}")
-            for name, *packed in json.loads(zlib.decompress(state[1:])):
-                groups[name] = _unpack_entry(packed)
-        self.groups = groups
+        """Start over from a snapshot; nothing at all is the state before the first record.
+
+        Raises BadGroupRecord, and then nothing has changed.
+        """
+        self.groups = _unpack(state) if state else {}
         self.applied = offset
 
     def info(self, group: str) -> GroupInfo | None:
@@ -123,12 +120,37 @@ def _pack_entry(entry: Entry) -> list[Any]:
     return [None if info is None else [info.since_ms, *pack_info(info)], queues]
 
 
-def _unpack_entry(packed: list[Any]) -> Entry:
-    info, queues = packed
+def _unpack(state: bytes) -> dict[str, Entry]:
+    if state[:1] != _SNAPSHOT_VERSION:
+        raise BadGroupRecord(f"a snapshot of version {state[0]}; this release knows {_SNAPSHOT_VERSION[0]}")
+    try:
+        packed = read_json(zlib.decompress(state[1:]))
+    except (zlib.error, ValueError) as error:
+        raise BadGroupRecord(f"a snapshot that cannot be read: {error}") from error
+    groups: dict[str, Entry] = {}
+    for one in packed if isinstance(packed, list) else [packed]:
+        match one:
+            case [str(name), None | [*_] as info, dict(queues)] if name not in groups:
+                groups[name] = _unpack_entry(info, queues)
+            case _:
+                raise BadGroupRecord(f"no group of a snapshot: {one!r:.200}")
+    return groups
+
+
+def _unpack_entry(info: list[Any] | None, queues: dict[str, Any]) -> Entry:
     entry = Entry()
-    if info is not None:
-        entry.info = unpack_info(info[1:], info[0])
+    match info:
+        case None:
+            pass
+        case [int(since_ms), *packed]:
+            entry.info = unpack_info(packed, since_ms)
+        case _:
+            raise BadGroupRecord(f"no generation of a group: {info!r:.200}")
     for queue, places in queues.items():
-        for partition, *committed in places:
-            entry.offsets[queue, partition] = CommittedOffset(*committed)
+        for place in places if isinstance(places, list) else [places]:
+            match place:
+                case [int(partition), int(offset), int(epoch), str(metadata), int(stamp)]:
+                    entry.offsets[queue, partition] = CommittedOffset(offset, epoch, metadata, stamp)
+                case _:
+                    raise BadGroupRecord(f"no committed offset: {place!r:.200}")
     return entry

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -12,11 +11,13 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from quorate.broker.http.admin import Admin, AdminFailure, Facts
+from quorate.broker.json_text import BadJson, read_json
 from quorate.broker.kafka.complaints import Complaints
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _MAX_BODY_BYTES = 1 << 20
+_MAX_DIGITS = 10
 
 
 @web.middleware
@@ -118,29 +119,42 @@ class HttpListener:
         return web.json_response({"status": "removed"})
 
     async def _rebalance(self, request: web.Request) -> web.Response:
-        said = await _body(request)
-        dry_run = said.get("dry_run", False)
-        if not isinstance(dry_run, bool):
-            raise AdminFailure(400, "bad-request", f"dry_run must be true or false, not {dry_run!r}")
+        dry_run = dry_run_of(await _body(request))
         return web.json_response({"dry_run": dry_run, "moves": await self._admin.rebalance(dry_run=dry_run)})
 
 
 def _node(request: web.Request) -> int:
-    text = request.match_info["node"]
-    if not text.isdecimal() or not 0 < int(text) < 1 << 31:
-        raise AdminFailure(400, "bad-request", f"{text!r} is no node's number")
-    return int(text)
+    return node_number(request.match_info["node"])
 
 
 async def _body(request: web.Request) -> Facts:
-    """A JSON object; nothing at all is an empty one."""
-    text = await request.read()
+    return read_object(await request.read())
+
+
+def node_number(text: str) -> int:
+    """The number of a node, out of a path. Raises AdminFailure."""
+    # Its length first: Python refuses to read numbers of thousands of digits.
+    if len(text) > _MAX_DIGITS or not text.isdecimal() or not 0 < int(text) < 1 << 31:
+        raise AdminFailure(400, "bad-request", f"{text[:40]!r} is no node's number")
+    return int(text)
+
+
+def read_object(text: bytes) -> Facts:
+    """A JSON object; nothing at all is an empty one. Raises AdminFailure."""
     if not text:
         return {}
     try:
-        said: Any = json.loads(text)
-    except ValueError as error:
+        said = read_json(text)
+    except BadJson as error:
         raise AdminFailure(400, "bad-request", f"the body is not JSON: {error}") from error
     if not isinstance(said, dict):
         raise AdminFailure(400, "bad-request", "the body must be a JSON object")
     return said
+
+
+def dry_run_of(said: Facts) -> bool:
+    """Whether a request is only to tell what it would do. Raises AdminFailure."""
+    dry_run = said.get("dry_run", False)
+    if not isinstance(dry_run, bool):
+        raise AdminFailure(400, "bad-request", f"dry_run must be true or false, not {dry_run!r:.40}")
+    return dry_run

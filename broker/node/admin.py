@@ -119,7 +119,8 @@ class NodeAdmin:
                 said = await node.calls.ask(leading, "behind", {"groups": groups}, _ASK_S)
             except CallFailed:
                 continue
-            found |= {int(group): int(count) for group, count in said.items()}
+            # As JSON has it, keys are text. Whoever answers something else is not believed.
+            found |= {group: said[str(group)] for group in groups if isinstance(said.get(str(group)), int)}
         return found
 
     async def drain(self, node: int) -> None:
@@ -150,13 +151,8 @@ class NodeAdmin:
             raise AdminFailure(
                 409, "wrong-cluster", f"this is cluster {node.settings.cluster.id!r}, not {said.get('cluster')!r}"
             )
-        try:
-            info = NodeInfo.from_facts(dict(said["node"]) | {"incarnation": 0})
-            command = c.RegisterNode(token=new_token(), node=info)
-        except (KeyError, TypeError, ValueError) as error:
-            raise AdminFailure(400, "bad-request", f"that is no node: {error}") from error
-        if not info.storage:
-            raise AdminFailure(400, "bad-request", "a node that wants to join says which storage it has")
+        info = newcomer(said)
+        command = c.RegisterNode(token=new_token(), node=info)
         known = node.state.nodes.get(info.id)
         if known is not None and not known.storage:
             raise AdminFailure(409, "node-exists", f"node {info.id} is at {known.peer_host}:{known.peer_port} already")
@@ -170,6 +166,18 @@ class NodeAdmin:
             raise AdminFailure(_STATUSES.get(refusal.code, 400), refusal.code, str(refusal)) from refusal
         except CallFailed as failure:
             raise AdminFailure(503, failure.code, str(failure), definite=failure.definite, retriable=True) from failure
+
+
+def newcomer(said: Facts) -> NodeInfo:
+    """The node that asks to be let in. Raises AdminFailure."""
+    facts = said.get("node")
+    try:
+        info = c.known_node(facts | {"incarnation": 0} if isinstance(facts, dict) else facts)
+    except c.BadCommand as error:
+        raise AdminFailure(400, "bad-request", f"that is no node: {error}") from error
+    if not info.storage:
+        raise AdminFailure(400, "bad-request", "a node that wants to join says which storage it has")
+    return info
 
 
 def _state(node: NodeInfo, health: str) -> str:

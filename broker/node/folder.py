@@ -10,13 +10,16 @@ import fcntl
 import json
 import logging
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from quorate.broker.cluster.commands import MAX_NODE
 from quorate.broker.cluster.state import lost_disk
+from quorate.broker.json_text import read_json
 from quorate.broker.node.settings import NodeSettings
 from quorate.consensus.core import NodeId
 from quorate.consensus.storage.folder import sync_folder
@@ -129,11 +132,14 @@ def open_folder(settings: NodeSettings) -> NodeFolder:
 def _storage(path: Path, cluster: str, node: int) -> str:
     """The folder's storage id, drawn if it has none."""
     mark = path / "identity"
-    found = mark.read_text() if mark.exists() else ""
+    # What is no text becomes marks of a replacement, which are no identity.
+    found = mark.read_text("utf-8", "replace") if mark.exists() else ""
     if found:
         owner, number, *more = (*found.split("\n"), "")
         if (owner, number) != (cluster, str(node)):
-            raise CannotStart(f"{path} belongs to node {number} of cluster {owner!r}, not to node {node} of {cluster!r}")
+            raise CannotStart(
+                f"{path} belongs to node {number[:40]} of cluster {owner[:80]!r}, not to node {node} of {cluster!r}"
+            )
         storage = more[0] if more else ""
         if storage and not _is_storage(storage):
             raise CannotStart(f"{mark} is damaged: {storage[:40]!r} is no storage id")
@@ -147,25 +153,29 @@ def _storage(path: Path, cluster: str, node: int) -> str:
 
 
 def _is_storage(text: str) -> bool:
-    try:
-        return len(bytes.fromhex(text)) == STORAGE_BYTES
-    except ValueError:
-        return False
+    return re.fullmatch(rf"[0-9a-f]{{{2 * STORAGE_BYTES}}}", text) is not None
 
 
 def _read_peers(path: Path) -> dict[NodeId, Peer]:
     try:
-        text = path.read_text()
+        text = path.read_bytes()
     except FileNotFoundError:
         return {}
+    # A peer that were left out here would be believed after it has lost its disk.
     try:
-        said = json.loads(text)
-        if said["format"] != _FORMAT:
-            raise ValueError(f"format {said['format']} is not known")
-        return {
-            NodeId(int(node)): Peer(str(storage), Address(str(host), int(port)))
-            for node, (storage, host, port) in said["peers"].items()
-        }
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        # Without it a node that has lost its disk would be believed.
-        raise CannotStart(f"{path} is damaged: {error!r}") from error
+        match read_json(text):
+            case {"format": int(form), "peers": dict(peers)} if form == _FORMAT:
+                return dict(_read_peer(node, peer) for node, peer in peers.items())
+            case {"format": form}:
+                raise ValueError(f"it is in format {form!r:.40}, and {_FORMAT} is known")
+        raise ValueError("it does not say its format")
+    except ValueError as error:
+        raise CannotStart(f"{path} is damaged: {error}") from error
+
+
+def _read_peer(node: str, peer: object) -> tuple[NodeId, Peer]:
+    match peer:
+        case [str(storage), str(host), int(port)] if not storage or _is_storage(storage):
+            if re.fullmatch("[1-9][0-9]{0,9}", node) and int(node) <= MAX_NODE and 0 <= port < 1 << 16:
+                return NodeId(int(node)), Peer(storage, Address(host, port))
+    raise ValueError(f"node {node[:40]!r} cannot be {peer!r:.200}")

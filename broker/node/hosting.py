@@ -199,8 +199,8 @@ class Hosting:
                     await asyncio.to_thread(log.close)
                     return
                 await self._start(wanted, log)
-            except (StorageError, OSError) as error:
-                # One damaged log must not keep the node's other replicas from starting.
+            except (StorageError, OSError, ValueError) as error:
+                # One damaged log, or state in it, must not keep the node's other replicas from starting.
                 _log.error("replica of %s/%s cannot be started: %s", wanted.queue, wanted.number, error)
                 self.failed[wanted.group] = Failed(wanted, str(error))
                 return

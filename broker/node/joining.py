@@ -6,9 +6,10 @@ import asyncio
 import json
 import urllib.error
 import urllib.request
-from typing import Any
 
+from quorate.broker.cluster.commands import MAX_INCARNATION, known_node
 from quorate.broker.cluster.values import NodeInfo
+from quorate.broker.json_text import read_json
 from quorate.broker.node.folder import CannotStart, NodeFolder
 from quorate.broker.node.settings import Endpoint, NodeSettings
 from quorate.consensus.core import NodeId
@@ -17,6 +18,7 @@ from quorate.consensus.transport import Address
 _JOIN_S = 30.0
 _PAUSE_S = 0.5
 _ANSWER_S = 15.0
+_MAX_ANSWER_BYTES = 64 << 20
 
 
 async def ask_to_join(settings: NodeSettings, info: NodeInfo, folder: NodeFolder) -> int:
@@ -45,25 +47,32 @@ async def ask_to_join(settings: NodeSettings, info: NodeInfo, folder: NodeFolder
     raise CannotStart(f"no node of the cluster could be asked to let this one in: {trouble}")
 
 
-def _take_in(said: dict[str, Any], folder: NodeFolder) -> int:
+def _take_in(said: object, folder: NodeFolder) -> int:
     """Remember the nodes that the answer names."""
-    incarnation, nodes = int(said["incarnation"]), [NodeInfo.from_facts(one) for one in said["nodes"]]
+    incarnation, nodes = let_in(said)
     for one in nodes:
         folder.learn(NodeId(one.id), one.storage, Address(one.peer_host, one.peer_port))
     return incarnation
 
 
+def let_in(said: object) -> tuple[int, list[NodeInfo]]:
+    """What the answer says to a node that was let in: its incarnation, and who is there. Raises ValueError."""
+    match said:
+        case {"incarnation": int(incarnation), "nodes": [*nodes]} if 0 < incarnation <= MAX_INCARNATION:
+            return incarnation, list(map(known_node, nodes))
+    raise ValueError(f"{said!r:.200} is no answer")
+
+
 def _reason(endpoint: Endpoint, error: urllib.error.HTTPError) -> str:
     with error:
-        text = error.read().decode(errors="replace")
+        text = error.read(_MAX_ANSWER_BYTES).decode(errors="replace")
     try:
-        return str(json.loads(text)["error"]["message"])
+        return str(read_json(text)["error"]["message"])
     except (ValueError, KeyError, TypeError):
         return f"{endpoint} answers {error.code}: {text[:200]}"
 
 
-def _post(url: str, body: bytes) -> dict[str, Any]:
+def _post(url: str, body: bytes) -> object:
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")
     with urllib.request.urlopen(request, timeout=_ANSWER_S) as answer:
-        said: dict[str, Any] = json.load(answer)
-        return said
+        return read_json(answer.read(_MAX_ANSWER_BYTES))

@@ -166,7 +166,7 @@ class Node:
                 raise CannotStart(f"node {self.id} was removed from its cluster: give the new one another number")
             watcher = self.replicas.herald(CLUSTER_GROUP, Silent())
             await self.runtime.add_group(CLUSTER_GROUP, replica, log, self.state, watcher=watcher)
-        except (StorageError, OSError) as error:
+        except (StorageError, OSError, ValueError) as error:
             raise CannotStart(f"the log of `@cluster` cannot be opened: {error}") from error
 
     async def run(self) -> None:

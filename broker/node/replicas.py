@@ -15,6 +15,7 @@ from quorate.broker.partition.partition import Partition
 from quorate.broker.partition.settings import PartitionSettings
 from quorate.consensus.core import GroupId, Offset, Role, RoleChange, Term
 from quorate.consensus.runtime import MultiRaft, OperationFailed, StateMachine, Watcher
+from quorate.consensus.storage.api import StorageError
 from quorate.consensus.storage.level import LevelLog
 
 _FIRST_TRIES = 10
@@ -64,7 +65,7 @@ class Replicas:
         """The groups that are led here, with their terms."""
 
     async def start(self, wanted: Wanted, log: LevelLog) -> None:
-        """Run a replica on its log. Raises StorageError."""
+        """Run a replica on its log. Raises StorageError, and ValueError for a state that cannot be read."""
         group = wanted.group
         machine: StateMachine
         watcher: Watcher
@@ -75,7 +76,12 @@ class Replicas:
             partition = self._parts.partition(self._runtime, group, log, settings, self._parts.time)
             machine = watcher = self.partitions[group] = partition
         fresh = log.last < 0
-        await self._runtime.add_group(group, wanted.replica, log, machine, watcher=self.herald(group, watcher))
+        try:
+            await self._runtime.add_group(group, wanted.replica, log, machine, watcher=self.herald(group, watcher))
+        except (StorageError, ValueError):
+            self._forget(group)
+            await asyncio.to_thread(log.close)
+            raise
         if fresh and wanted.replica == wanted.partition.first[0]:
             self._lead_first(group, _FIRST_TRIES)
 
@@ -101,12 +107,15 @@ class Replicas:
 
     async def stop(self, group: GroupId) -> None:
         """Stop a replica; its log is closed."""
+        self._forget(group)
+        await self._runtime.remove_group(group)
+
+    def _forget(self, group: GroupId) -> None:
         self.partitions.pop(group, None)
         coordination = self.coordinations.pop(group, None)
         if coordination is not None:
             coordination.close()
         self.led.pop(group, None)
-        await self._runtime.remove_group(group)
 
     def refresh_settings(self) -> None:
         """The settings of queues may have changed."""

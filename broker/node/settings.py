@@ -12,6 +12,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, NamedTuple
 
+MAX_NODE = 2**30
+
 
 class BadSettings(ValueError):
     """A setting that cannot be used. The text names it."""
@@ -29,8 +31,8 @@ class Endpoint(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> Endpoint:
         """Raises BadSettings."""
-        match = re.fullmatch(r"(?:\[([^\]\s]+)\]|([^:\s]+)):(\d{1,5})", text)
-        if match is None or not 0 <= int(match[3]) <= 65_535:
+        match = re.fullmatch(r"(?:\[([^\]\s]+)\]|([^:\s]+)):([0-9]{1,5})", text)
+        if match is None or not text.isprintable() or not 0 <= int(match[3]) <= 65_535:
             raise BadSettings(f"{text!r} is no address: write host:port")
         return cls(match[1] or match[2], int(match[3]))
 
@@ -48,7 +50,7 @@ class Member(NamedTuple):
     def parse(cls, text: str) -> Member:
         """Raises BadSettings."""
         node, at, address = text.partition("@")
-        if not at or not node.isdecimal() or int(node) < 1:
+        if not at or not re.fullmatch("[0-9]{1,10}", node) or not 1 <= int(node) <= MAX_NODE:
             raise BadSettings(f"{text!r} is no member: write id@host:port, such as 1@10.0.0.1:9292")
         return cls(int(node), Endpoint.parse(address))
 
@@ -87,7 +89,9 @@ class Section:
 class NodeSection(Section):
     """Who this node is, and where it keeps its data."""
 
-    id: int = setting("The node's number, from 1 on. It is never given to another node.", least=1, most=2**30, example="1")
+    id: int = setting(
+        "The node's number, from 1 on. It is never given to another node.", least=1, most=MAX_NODE, example="1"
+    )
     dir: Path = setting(
         "Where everything is stored. One local disk that honours fsync; every acknowledged message waits for it.",
         example="/var/lib/quorate",

@@ -19,15 +19,26 @@ _WIDTH = 110
 def load(path: Path) -> NodeSettings:
     """The settings in a file. Raises BadSettings, which names the file and the key."""
     try:
-        said = tomllib.loads(path.read_text("utf-8"))
+        said = parse(path.read_bytes())
     except OSError as error:
         raise BadSettings(f"cannot read {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadSettings(f"{path} is not TOML: {error}") from error
+    except BadSettings as error:
+        raise BadSettings(f"{path} {error}") from error
     try:
         return from_tables(said)
     except BadSettings as error:
         raise BadSettings(f"{path}: {error}") from error
+
+
+def parse(text: bytes) -> dict[str, Any]:
+    """The tables in a TOML file. Raises BadSettings."""
+    try:
+        return tomllib.loads(text.decode())
+    except RecursionError as error:
+        raise BadSettings("is not TOML: it is nested too deep") from error
+    except ValueError as error:
+        # Not only TOMLDecodeError: also a number of thousands of digits, and bytes that are no text.
+        raise BadSettings(f"is not TOML: {error}") from error
 
 
 def from_tables(said: Mapping[str, Any]) -> NodeSettings:
@@ -78,11 +89,19 @@ def _plain(kind: type, words: str) -> Callable[[Any], Any]:
 
 
 _text = _plain(str, "a string")
+
+
+def _path(text: str) -> Path:
+    if "\0" in text:
+        raise BadSettings(f"{text!r} is no path")
+    return Path(text)
+
+
 _READERS: dict[str, Callable[[Any], Any]] = {
     "int": _plain(int, "a whole number"),
     "bool": _plain(bool, "true or false"),
     "str": _text,
-    "Path": lambda value: Path(_text(value)),
+    "Path": lambda value: _path(_text(value)),
     "Endpoint": lambda value: Endpoint.parse(_text(value)),
     "Endpoint | None": lambda value: Endpoint.parse(value) if _text(value) else None,
     "tuple[Member, ...]": _texts(Member.parse),
@@ -142,7 +161,8 @@ def literal(value: Any) -> str:
         return f"{value:_}" if value >= 10_000 else str(value)
     if isinstance(value, tuple) and not isinstance(value, (Endpoint, Member)):
         return "[" + ", ".join(literal(one) for one in value) + "]"
-    return json.dumps(str(value), ensure_ascii=False)
+    # JSON leaves this one control character as it is, and TOML does not take it.
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _example(text: str) -> str:

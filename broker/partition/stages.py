@@ -11,6 +11,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from quorate.consensus.batch.control import ControlType, build_control, read_control
+from quorate.consensus.batch.errors import BadBatch, Reason
 from quorate.consensus.batch.header import CONTROL, attributes, base_offset, leader_epoch
 from quorate.consensus.core.types import Buffer
 
@@ -134,22 +135,31 @@ class Stages:
 
     @classmethod
     def load(cls, data: bytes, at: int) -> tuple[Stages, int]:
-        """The inverse, and where it ends."""
+        """The inverse, and where it ends. Raises ValueError, or struct's error if there is too little."""
         stages = cls()
         stages.last, count, ended = _COUNTS.unpack_from(data, at)
         at += _COUNTS.size
         for _ in range(count):
             producer, stamp, published, size = _STAGE.unpack_from(data, at)
             at += _STAGE.size
-            end = at + size * _BATCH.size
-            batches = [StagedBatch._make(fields) for fields in _BATCH.iter_unpack(data[at:end])]
+            batches = [StagedBatch._make(_BATCH.unpack_from(data, at + n * _BATCH.size)) for n in range(size)]
+            if not 0 <= published < size or not _follow(batches):
+                raise ValueError(f"a partition's state has {published} of {size} staged batches of producer {producer}")
             stages.open[producer] = Stage(stamp, batches, published)
-            at = end
+            at += size * _BATCH.size
         for _ in range(ended):
             producer, stamp = _ENDED.unpack_from(data, at)
             stages.ended[producer] = stamp
             at += _ENDED.size
+        if len(stages.open) != count or len(stages.ended) != ended or stages.open.keys() & stages.ended.keys():
+            raise ValueError("a partition's state has a stage twice")
         return stages, at
+
+
+def _follow(batches: Sequence[StagedBatch]) -> bool:
+    """Whether sequence numbers begin with 0 and have no gaps."""
+    begins = (0, *((batch.last + 1) & SEQUENCE_MASK for batch in batches))
+    return all(batch.first == begin for batch, begin in zip(batches, begins, strict=False))
 
 
 def stage_batch(data: Buffer) -> bytearray:
@@ -171,5 +181,7 @@ def stage_drop_batch(producers: Sequence[int]) -> bytearray:
 
 
 def dropped_producers(value: Buffer) -> list[int]:
-    """What `stage_drop_batch` names."""
+    """What `stage_drop_batch` names. Raises BadBatch."""
+    if len(value) % _PRODUCER.size:
+        raise BadBatch(Reason.CONTROL, 0, f"{len(value)} bytes are no producers whose stages are dropped")
     return [producer for (producer,) in _PRODUCER.iter_unpack(value)]

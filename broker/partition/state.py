@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import Struct
+from struct import error as StructError  # noqa: N812 - a class, whatever its name
 from typing import Final, NamedTuple
 
 from quorate.broker.partition.stages import SEQUENCE_MASK, StagedBatch, Stages, dropped_producers
 from quorate.consensus.batch.control import ControlType, build_control, read_control
-from quorate.consensus.batch.header import CONTROL
+from quorate.consensus.batch.errors import BadBatch, Reason
+from quorate.consensus.batch.header import CONTROL, HEADER_BYTES
 from quorate.consensus.core import Batch, BatchKind
 from quorate.consensus.core.types import Buffer
 
@@ -100,9 +102,13 @@ class PartitionState:
     def _control(self, base: int, data: Buffer, stamp: int) -> None:
         control, value = read_control(data)
         if control == ControlType.LOG_START:
+            if len(value) != _OFFSET.size:
+                raise BadBatch(Reason.CONTROL, 0, f"a log start of {len(value)} bytes, not {_OFFSET.size}")
             # Never above the batch that says so, whatever it says.
             self.log_start = max(self.log_start, min(_OFFSET.unpack(value)[0], base))
         elif control == ControlType.STAGE:
+            if len(value) < HEADER_BYTES:
+                raise BadBatch(Reason.CONTROL, 0, f"a staged batch of {len(value)} bytes is shorter than its header")
             _, last_delta, _, producer, _, first = _HEADER.unpack_from(value)
             self.stages.staged(
                 producer,
@@ -150,17 +156,21 @@ class PartitionState:
             return state
         if not 1 <= data[0] <= _VERSION:
             raise ValueError(f"a partition's state of version {data[0]}; this release knows 1 to {_VERSION}")
-        _, state.log_start, state.data_end, state.stamp, count = _STATE.unpack_from(data)
-        at = _STATE.size
-        for _ in range(count):
-            number, epoch, stamp, kept = _PRODUCER.unpack_from(data, at)
-            at += _PRODUCER.size
-            end = at + kept * _KEPT.size
-            batches = [Kept._make(fields) for fields in _KEPT.iter_unpack(data[at:end])]
-            state.producers[number] = Producer(epoch, stamp, batches)
-            at = end
-        if data[0] > 1:
-            state.stages, at = Stages.load(data, at)
-        if at != len(data):
+        try:
+            _, state.log_start, state.data_end, state.stamp, count = _STATE.unpack_from(data)
+            at = _STATE.size
+            for _ in range(count):
+                number, epoch, stamp, kept = _PRODUCER.unpack_from(data, at)
+                at += _PRODUCER.size
+                if not 1 <= kept <= KEPT or number in state.producers:
+                    raise ValueError(f"a partition's state has {kept} batches of producer {number}")
+                batches = [Kept._make(_KEPT.unpack_from(data, at + n * _KEPT.size)) for n in range(kept)]
+                state.producers[number] = Producer(epoch, stamp, batches)
+                at += kept * _KEPT.size
+            if data[0] > 1:
+                state.stages, at = Stages.load(data, at)
+        except StructError as error:
+            raise ValueError(f"a partition's state of {len(data)} bytes ends too early") from error
+        if at != len(data) or count != len(state.producers):
             raise ValueError(f"a partition's state has {len(data)} bytes, and {at} are accounted for")
         return state

@@ -21,11 +21,15 @@ from quorate.consensus.runtime import (
 )
 from quorate.consensus.runtime.errors import UncertainClock
 
+_MAX_MESSAGE: Final = 1_000
+
 
 class KafkaFailure(Exception):
     """A refusal in Kafka's terms. `definite`: it has not happened and will not happen."""
 
     def __init__(self, error: int, message: str = "", *, definite: bool = True) -> None:
+        # It may quote what the client has sent, and an answer's strings have a limit.
+        message = message[:_MAX_MESSAGE]
         super().__init__(error, message)
         self.error = error
         self.message = message

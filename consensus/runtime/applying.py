@@ -68,7 +68,10 @@ class Applier:
             start, data = group.install
             group.install = None
             group.applied, state = unpack_state(start.offset, data)
-            machine.load(group.applied, state)
+            try:
+                machine.load(group.applied, state)
+            except Exception as error:  # noqa: BLE001 - foreign code, as in `_hand_over`
+                return self._broke(group, error)
         self._answer_reads(group)
         if group.applied >= group.apply_to:
             return

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Final
+
+_MAX_DIGITS: Final = 18
+"""Within the 64 bits that other nodes are told, and more starts than a node can have."""
 
 
 def next_boot(folder: Path) -> int:
@@ -13,7 +17,10 @@ def next_boot(folder: Path) -> int:
         text = path.read_text("ascii")
     except FileNotFoundError:
         text = "0"
-    if not text.strip().isdecimal():
+    except UnicodeDecodeError:
+        text = "bytes that are no text"
+    text = text.strip()
+    if not text.isdecimal() or len(text) > _MAX_DIGITS:
         raise ValueError(f"{path} does not hold a number: {text[:40]!r}")
     boot = int(text) + 1
     with fresh.open("w", encoding="ascii") as file:

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["quorate"]):
-    from tests.fuzz.targets import TARGETS
+from tests.fuzz.targets import TARGETS, target
 
 HERE = Path(__file__).parent
 
@@ -22,6 +21,8 @@ def main() -> None:
     if len(sys.argv) < 2 or sys.argv[1] not in TARGETS:
         raise SystemExit(f"usage: python -m tests.fuzz {{{','.join(TARGETS)}}} [libFuzzer options]")
     name, *options = sys.argv[1:]
+    with atheris.instrument_imports(include=["quorate"]):
+        fuzzed = target(name)
     new = HERE.parents[1] / ".fuzz" / name
     new.mkdir(parents=True, exist_ok=True)
     # The first folder is the one that libFuzzer writes to.
@@ -34,7 +35,7 @@ def main() -> None:
         str(HERE / "corpus" / name),
     ]
     logging.disable(logging.CRITICAL)
-    atheris.Setup(arguments, TARGETS[name])
+    atheris.Setup(arguments, fuzzed)
     atheris.Fuzz()
 
 

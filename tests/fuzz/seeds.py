@@ -5,11 +5,38 @@ What the fuzzer found is in the same folders, by hand, under names that say what
 
 from __future__ import annotations
 
+import json
+import tempfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
-from quorate.consensus.core import NodeId, Term, replica_id
+import plyvel
+
+from quorate.broker.cluster import commands as c
+from quorate.broker.cluster.calls import ANSWER, CALL
+from quorate.broker.cluster.directory import Status
+from quorate.broker.cluster.values import NodeInfo
+from quorate.broker.groups import GroupsState, build_batch, encode_change
+from quorate.broker.groups.values import (
+    Change,
+    GroupDropped,
+    GroupInfo,
+    GroupStored,
+    MemberInfo,
+    OffsetCommitted,
+    OffsetDropped,
+    QueueForgotten,
+)
+from quorate.broker.node import toml
+from quorate.broker.partition.stages import stage_batch, stage_drop_batch
+from quorate.broker.partition.state import PartitionState, log_start_batch
+from quorate.broker.protocol.builder import Producer
+from quorate.broker.protocol.kafka.apis import Api
+from quorate.broker.protocol.kafka.codec import encode_request_frame
+from quorate.consensus.core import Batch, BatchKind, NodeId, Term, replica_id
 from quorate.consensus.core.messages import (
     Append,
     AppendAnswer,
@@ -28,7 +55,10 @@ from quorate.consensus.core.types import NO_OFFSET, GroupId, LogStart, Offset, S
 from quorate.consensus.storage import keys
 from quorate.consensus.transport import frames
 from quorate.consensus.transport.handshake import Identity, Refusal, encode_greeting, encode_refusal
+from tests.broker.partition.lab import batch
+from tests.broker.partition.test_state import placed
 from tests.fuzz.targets.logs import LOGS
+from tests.fuzz.targets.metadata import small_cluster
 from tests.fuzz.targets.peers import encoded
 from tests.support.batches import THREE, config_batch, data_batch, noop
 
@@ -102,7 +132,210 @@ def _log() -> Seeds:
         yield f"changed-{number}", bytes([number % len(LOGS), *steps])
 
 
-SEEDS = {"frames": _frames, "log": _log, "peer": _peer, "raft": _raft, "values": _values}
+def _served() -> Seeds:
+    def asked(*frames: bytes) -> bytes:
+        return b"".join(len(frame).to_bytes(2, "big") + frame for frame in frames)
+
+    def request(api: Api, version: int, **value: Any) -> bytes:
+        return encode_request_frame(api, version, 7, "c", value)[4:]
+
+    known = sorted((CORPUS / "kafka").iterdir())
+    for first, second in zip(known[::2], known[1::2], strict=False):
+        yield f"{first.name}-{second.name}", asked(first.read_bytes(), second.read_bytes())
+    member = {"group_id": "g", "member_id": "", "protocol_type": "consumer", "rebalance_timeout_ms": 9}
+    metadata = b"\x00\x00\x00\x00\x00\x01\x00\x01t\x00\x00\x00\x00"
+    protocols = [{"name": "range", "metadata": metadata}]
+    offsets = [{"name": "t", "partitions": [{"partition_index": 0, "committed_offset": 5, "committed_metadata": "m"}]}]
+    yield (
+        "a-group",
+        asked(
+            request(Api.JOIN_GROUP, 3, **member, session_timeout_ms=9_000, protocols=protocols),
+            request(Api.OFFSET_COMMIT, 2, group_id="g", generation_id_or_member_epoch=-1, member_id="", topics=offsets),
+            request(Api.OFFSET_FETCH, 2, group_id="g", topics=None),
+            request(Api.DESCRIBE_GROUPS, 0, groups=["g"]),
+            request(Api.LIST_GROUPS, 0),
+        ),
+    )
+    partition = {"index": 0, "records": bytes(batch(2))}
+    produced = request(Api.PRODUCE, 3, acks=-1, topic_data=[{"name": "t", "partition_data": [partition]}])
+    wanted = [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 999}]}]
+    yield "a-log", asked(produced, request(Api.FETCH, 4, topics=wanted, max_bytes=999, max_wait_ms=9))
+
+
+def _journals() -> Seeds:
+    with tempfile.TemporaryDirectory() as path:
+        db = plyvel.DB(path, create_if_missing=True, write_buffer_size=4096)
+        for number in range(60):
+            db.put(b"key%d" % number, b"v" * 100)
+        db.close()
+        for file in sorted(Path(path).iterdir()):
+            if file.name.startswith("MANIFEST-") or file.suffix == ".log":
+                content = file.read_bytes()[:1500]
+                yield f"{file.name.split('-')[0].lower().replace('.', '-')}-cut", b"\x00" + content
+                yield f"{file.name.split('-')[0].lower().replace('.', '-')}-raw", b"\x01" + content
+    yield "promise-mended", b"\x02" + bytes(8) + (5).to_bytes(8, "little")
+    yield "promise-raw", b"\x03" + b"promise1"
+
+
+def _partition() -> Seeds:
+    state = PartitionState()
+    batches = [placed(batch(2, Producer(number, 0, 0)), 2 * number, 1_000 + number) for number in range(3)]
+    start = placed(log_start_batch(3), 6, 1_010)
+    state.apply([*batches, start], 1_000)
+    yield "snapshot", b"\x00" + state.save()
+    yield "batches", b"\x01" + b"".join(len(one.data).to_bytes(2, "big") + one.data for one in (*batches, start))
+    staged = PartitionState()
+    stages = [placed(stage_batch(batch(2, Producer(7, 0, 2 * number))), number, 1_000 + number) for number in range(2)]
+    dropped = placed(stage_drop_batch([7, 9]), 2, 1_010)
+    staged.apply(stages, 1_000)
+    yield "stages", b"\x00" + staged.save()
+    staged.apply([dropped], 1_000)
+    yield "stages-dropped", b"\x00" + staged.save()
+    yield "stage-batches", b"\x01" + b"".join(len(one.data).to_bytes(2, "big") + one.data for one in (*stages, dropped))
+    yield "stage", b"\x32" + bytes(batch(2, Producer(7, 0, 0)))
+    yield "stage-drop", b"\x41" + bytes(9)
+    yield "log-start", b"\x26" + (2 + 1).to_bytes(8, "big")
+
+
+def _commands() -> Seeds:
+    newcomer = NodeInfo(
+        id=NodeId(5), host="h", kafka_port=1, http_port=2, peer_host="p", peer_port=3, storage="ab" * 16, incarnation=0
+    )
+    target = (replica_id(1), replica_id(2), replica_id(4, 2))
+    for one in (
+        c.RegisterNode(token="t", node=newcomer),
+        c.SetMembership(token="t", node=4, membership="draining"),
+        c.RemoveNode(token="t", node=4),
+        c.CreateQueue(token="t", name="x", id="ab" * 16, placement=((1, 2),), settings={"retention.ms": "5"}),
+        c.DeleteQueue(token="t", name="q"),
+        c.GrowQueue(token="t", name="q", had=2, placement=((3, 4),)),
+        c.SetSettings(token="t", name="q", settings={"retention.ms": None, "max.message.bytes": "9"}),
+        c.BeginMove(token="t", group=2, nodes=(1, 4)),
+        c.CancelMove(token="t", group=1, target=target),
+        c.EndMove(token="t", group=1, target=target),
+        c.TakeProducerIds(token="t", count=7),
+        c.CommitStages(token="t", application="a", batch=1, digest="d", parts=((1, (5, 6)), (2, (5,))), until_ms=9),
+        c.StagesPublished(token="t", commits=(("a", 1, (1, 2)),)),
+        c.DropStages(token="t", producers=(7, 8)),
+    ):
+        yield one.kind, c.encode(one)
+    yield "deep", b'{"kind":"set-settings","name":"q","token":"t","settings":{"a":' + b"[" * 900 + b"]" * 900 + b"}}"
+    yield "half-a-pair", b'{"kind":"remove-node","token":"\\ud800","node":4}'
+
+
+def _cluster() -> Seeds:
+    saved = small_cluster().save()
+    yield "small", saved
+    yield "first-format", saved.replace(b'"format":2', b'"format":1')
+    yield "no-object", b"[]"
+
+
+def _notes() -> Seeds:
+    yield "status", Status(5, 2, 1 << 40, ((GroupId(1), Term(2)), (GroupId(2), Term(2)))).encode()
+    yield (
+        "request",
+        CALL + b'[5,"propose",{"command":"' + c.encode(c.RemoveNode(token="t", node=4)).replace(b'"', b'\\"') + b'"}]',
+    )
+    yield "unknown-verb", CALL + b'[5,"sing",{}]'
+    yield "answer", ANSWER + b'[77,{"a":1},null]'
+    yield "refusal", ANSWER + b'[77,null,["code","message",true]]'
+    yield "refusal-of-nothing", ANSWER + b"[77,null,[1,2,3]]"
+    yield "list", ANSWER + b"[77,[1],null]"
+    yield "deep", CALL + b"[" * 3_000
+
+
+def _groups() -> Seeds:
+    member = MemberInfo("m", None, "c", "h", 1, 2, b"said", b"given")
+    info = GroupInfo(3, "consumer", "range", "m", True, (member,), 77)
+    state, records = GroupsState(), []
+    changes: list[Change] = [
+        OffsetCommitted("g", "q", 0, 5, 1, "x"),
+        GroupStored("g", info),
+        OffsetDropped("g", "q", 0),
+        GroupDropped("g"),
+        QueueForgotten("q"),
+    ]
+    for number, change in enumerate(changes):
+        key, value = encode_change(change)
+        records.append(encode_change(change))
+        yield f"record-{number}", b"\x00" + key + (b"" if value is None else b"\0" + value)
+    data = bytes(build_batch(records[:2], 77))
+    state.apply([Batch(Offset(0), Offset(1), Term(1), BatchKind.DATA, data)])
+    yield "snapshot", b"\x01" + state.save()
+    yield "snapshot-torn", b"\x01" + state.save()[:-6]
+    yield "snapshot-json", b"\x02" + zlib.decompress(state.save()[1:])
+    yield "subscription", b"\x03\x00\x01\x00\x00\x00\x02\x00\x01a\x00\x02bc\xff\xff\xff\xff"
+    yield "member-object", b'\x00["g","g"]\0[1,3,"consumer","range","m",true,[{}]]'
+
+
+def _http() -> Seeds:
+    info = {"id": 5, "host": "h", "kafka_port": 1, "http_port": 2, "peer_host": "p", "peer_port": 3, "storage": "ab" * 16}
+    yield "join", b"\x00" + json.dumps({"cluster": "c", "node": info}).encode()
+    yield "dry-run", b'\x00{"dry_run":true}'
+    yield "number", b"\x0117"
+    yield "digits", b"\x01" + b"9" * 4_090
+    yield "let-in", b"\x02" + json.dumps({"incarnation": 2, "nodes": [info]}).encode()
+    yield "json", b'\x03{"a":[1,-2.5e3,null,true,"\\u00e4\\ud83d\\ude00"]}'
+    yield "deep", b"\x03" + b"[" * 4_000
+    yield "no-number", b"\x03[NaN,1e999]"
+
+
+def _folder() -> Seeds:
+    peers = json.dumps({"format": 1, "peers": {"2": ["ab" * 16, "127.0.0.1", 9292], "3": ["", "h", 1]}}).encode()
+    yield "whole", b"c\n1\n" + b"cd" * 16 + b"\n\0" + peers + b"\x007\n"
+    yield "new", b""
+    yield "no-text", b"c\n1\n\xff\n\0\xff\0\xff"
+    yield "old", b"c\n1\n\0\x0012"
+    yield "digits", b"c\n1\n\0\0" + b"9" * 4_090
+
+
+def _settings() -> Seeds:
+    yield "sample", toml.sample().encode()
+    least = b'[node]\nid = 1\ndir = "/data"\n[cluster]\nid = "c"\nmembers = ["1@127.0.0.1:9292"]\n'
+    yield "least", least
+    yield "rack", least.replace(b"dir", b'rack = "a\\u007f"\ndir')
+    yield "path", least.replace(b"/data", b"\\u0000")
+    yield "deep", b"a = " + b"[" * 4_000
+    yield "digits", b"a = " + b"9" * 4_090
+    yield "member", least.replace(b"1@", b"9" * 4_000 + b"@")
+    yield (
+        "join",
+        b'[node]\nid = 1\ndir = "d"\n[cluster]\nid = "c"\njoin = ["[::1]:9192"]\n[listen]\nadvertise_kafka = "h:1"\n',
+    )
+
+
+def _history() -> Seeds:
+    events: list[dict[str, Any]] = [
+        {"kind": "invoke", "op": 0, "time": 1, "process": "p", "do": "produce", "value": "v"},
+        {"kind": "note", "time": 2, "what": "fault", "facts": {}},
+        {"kind": "ok", "op": 0, "time": 3, "offset": 5},
+        {"kind": "invoke", "op": 1, "time": 4, "process": "r", "do": "read"},
+        {"kind": "ok", "op": 1, "time": 5, "records": [[5, "v", 100]]},
+    ]
+    lines = [json.dumps(event, separators=(",", ":")) for event in events]
+    yield "short", ("\n".join(lines) + "\n").encode()
+    yield "cut", "\n".join(lines).encode()[:-9]
+    yield "no-text", lines[0].encode() + b"\n\xff\n"
+
+
+SEEDS = {
+    "cluster": _cluster,
+    "commands": _commands,
+    "folder": _folder,
+    "frames": _frames,
+    "groups": _groups,
+    "history": _history,
+    "http": _http,
+    "journals": _journals,
+    "log": _log,
+    "notes": _notes,
+    "partition": _partition,
+    "peer": _peer,
+    "raft": _raft,
+    "served": _served,
+    "settings": _settings,
+    "values": _values,
+}
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from quorate.consensus.storage.promise import Promise
 from quorate.consensus.storage.settings import StorageSettings
 from tests.broker.protocol.cases import FIXTURES
 from tests.broker.protocol.kafka.values import CASES, REQUESTS, Case, draw
-from tests.fuzz.targets import TARGETS
+from tests.fuzz.targets import TARGETS, target
 from tests.fuzz.targets.batches import batch
 from tests.fuzz.targets.expect import Broken
 from tests.fuzz.targets.logs import LOGS, MemoryDatabase, read
@@ -33,7 +33,7 @@ SEEDS = sorted(path for name in TARGETS for path in (CORPUS / name).iterdir())
 
 @pytest.mark.parametrize("path", SEEDS, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_seed(path: Path) -> None:
-    TARGETS[path.parent.name](path.read_bytes())
+    target(path.parent.name)(path.read_bytes())
 
 
 def test_captured_batches_pass_both_ways() -> None:

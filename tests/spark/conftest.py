@@ -12,7 +12,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from bench.peers.quorate_up import QuorateUp
-from quorate.spark import QuorateDataSource
 from tests.spark.stand import Stand
 from tests.support.broker_cluster import BrokerCluster
 
@@ -37,7 +36,7 @@ _CONF = {
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A local Spark with two threads, which knows the format `quorate`."""
+    """A local Spark with two threads. It finds the format `quorate` by itself, by the package `pyspark_quorate`."""
     folder = tmp_path_factory.mktemp("spark")
     # What is started from here imports the package from this tree, and runs this Python.
     patch = pytest.MonkeyPatch()
@@ -50,7 +49,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     builder = builder.config("spark.local.dir", str(folder)).config("spark.sql.warehouse.dir", str(folder / "warehouse"))
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
-    session.dataSource.register(QuorateDataSource)
     yield session
     session.stop()
     gateway = session.sparkContext._gateway

@@ -14,7 +14,7 @@ from quorate.broker.protocol.builder import BatchBuilder
 from quorate.client import Client, TopicPartition
 from tests.support.broker_cluster import BrokerCluster
 
-QUERY_S = 60
+QUERY_S = 240
 
 
 class Stand:

@@ -133,8 +133,20 @@ def test_only_the_node_that_was_asked_can_answer_and_nonsense_harms_nobody(caplo
         # What an earlier life of this node may have asked, when it began to count.
         for old in range(100):
             calls.hear(TWO, ANSWER + json.dumps([old, {"from": "before"}, None]).encode())
-        for nonsense in (b"A", b"C", b"Anull", b"A[1]", b"C[1,2]", b'C["x","y",{}]', b"A\xff", b"C{}"):
+        for nonsense in (
+            b"A",
+            b"C",
+            b"Anull",
+            b"A[1]",
+            b"C[1,2]",
+            b'C["x","y",{}]',
+            b"A\xff",
+            b"C{}",
+            b"C" + b"[" * 100_000,
+        ):
             calls.hear(TWO, nonsense)
+        for answer in ("[%d,[],null]", "[%d,null,[1,2,3]]", '[%d,null,["code"]]', "[%d,null,null]", "[%d,{},{}]"):
+            calls.hear(TWO, ANSWER + (answer % number).encode())
         calls.hear(TWO, ANSWER + json.dumps([number, {"from": 2}, None]).encode())
         assert await asking == {"from": 2}
         await calls.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,6 +70,28 @@ def test_state_does_not_depend_on_how_it_was_reached(log: list[list[Change]], da
     for name, entry in live.groups.items():
         assert second.info(name) == entry.info
         assert second.offsets(name) == entry.offsets
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"\x02",
+        b"\x01",
+        b"\x01" + zlib.compress(b"[]")[:-2],
+        b"\x01" + zlib.compress(b"{}"),
+        b"\x01" + zlib.compress(b"[" * 100_000),
+        b"\x01" + zlib.compress(b'[["g",null,{}],["g",null,{}]]'),
+        b"\x01" + zlib.compress(b'[["g",null,{"q":[[0,1,2,3,4]]}]]'),
+        b"\x01" + zlib.compress(b'[["g",[1,2,"","","",true,[["m",null,"","",1,2,"=","="]]],{}]]'),
+    ],
+)
+def test_a_snapshot_that_cannot_be_read_is_refused_and_changes_nothing(bad: bytes) -> None:
+    state = GroupsState()
+    state.apply(batches_of([[OffsetCommitted("g", "q", 0, 1, 1, "")]]))
+    before = state.save()
+    with pytest.raises(BadGroupRecord):
+        state.load(Offset(99), bad)
+    assert (state.save(), state.applied) == (before, 0)
 
 
 def test_snapshot_is_compact() -> None:

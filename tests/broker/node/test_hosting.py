@@ -50,3 +50,29 @@ def test_a_queue_that_is_deleted_while_its_log_is_opened_is_not_started(tmp_path
 
     asyncio.run(follow())
     assert [path.name for path in tmp_path.glob("g*-*")] == [], "its folder is deleted in the next round"
+
+
+def test_a_replica_whose_state_cannot_be_read_fails_alone(tmp_path: Path) -> None:
+    state = cluster()
+    state.judge(create(placement=((1, 2, 3), (1, 2, 4))))
+    logs: list[LevelLog] = []
+
+    async def start(wanted: Wanted, log: LevelLog) -> None:
+        logs.append(log)
+        if wanted.group == 1:
+            raise ValueError("a partition's state of 3 bytes ends too early")
+
+    async def stop(group: GroupId) -> None:
+        raise AssertionError("nothing is stopped")
+
+    async def follow() -> None:
+        hosting = Hosting(state, ME, Room(tmp_path, ME, StorageSettings()), start, stop)
+        await hosting.reconcile()
+        assert list(hosting.running) == [2]
+        assert [(group, failed.reason) for group, failed in hosting.failed.items()] == [
+            (1, "a partition's state of 3 bytes ends too early")
+        ]
+
+    asyncio.run(follow())
+    for log in logs:
+        log.close()

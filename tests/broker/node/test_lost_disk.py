@@ -54,12 +54,18 @@ def test_a_folder_of_an_earlier_release_gets_a_storage_id_once(tmp_path: Path) -
         ("peers", "{", "is damaged"),
         ("peers", '{"format":9,"peers":{}}', "format 9"),
         ("peers", '{"format":1,"peers":{"2":["x"]}}', "is damaged"),
+        ("peers", '{"format":1,"peers":{"0":["","h",1]}}', "node '0' cannot be"),
+        ("peers", '{"format":1,"peers":{"2":["zz","h",1]}}', "cannot be"),
+        ("peers", '{"format":1,"peers":{"2":["","h",70000]}}', "cannot be"),
+        ("peers", "[" * 100_000, "nested too deep"),
+        ("peers", "\xff", "is damaged"),
+        ("identity", "\xff\n1\n", "belongs to node 1 of cluster"),
         ("logs/g0-1/x", "", "holds logs but no `identity`"),
     ],
 )
 def test_a_damaged_folder_is_not_used(tmp_path: Path, name: str, text: str, reason: str) -> None:
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / name).write_text(text)
+    (tmp_path / name).write_bytes(text.encode("latin-1"))
     with pytest.raises(CannotStart, match=reason):
         open_folder(settings(tmp_path))
 

@@ -36,7 +36,7 @@ def test_every_setting_has_a_text() -> None:
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     settings = toml.from_tables(
         tables(
-            node={"rack": 'a "rack"'},
+            node={"rack": 'a "rack"\x7f'},
             listen={"peer": "[::1]:7", "advertise_kafka": "proxy:1"},
             peers={"dial": ["2@127.0.0.1:5"]},
             queues={"auto_create": True},
@@ -64,6 +64,9 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         ({"listen": {"advertise_peer": 9092}}, "listen.advertise_peer must be a string"),
         ({"peers": {"dial": ["2@a:1", "2@b:1"]}}, r"peers\.dial names a node twice"),
         ({"cluster": {"members": ["127.0.0.1:1"]}}, "is no member: write id@host:port"),
+        ({"cluster": {"members": ["9" * 5_000 + "@a:1"]}}, "is no member"),
+        ({"cluster": {"members": ["1@a\0:1"]}}, "is no address"),
+        ({"node": {"dir": "a\0b"}}, "is no path"),
         ({"cluster": {"members": "1@a:1"}}, "must be a list of strings"),
         ({"cluster": {"members": ["1@a:1", "1@b:1"]}}, "names a node twice"),
         ({"cluster": {"members": []}}, "either cluster.members"),
@@ -83,9 +86,10 @@ def test_what_is_missing_is_shown(tmp_path: Path) -> None:
         toml.from_tables({})
     with pytest.raises(BadSettings, match="cannot read"):
         toml.load(tmp_path / "none.toml")
-    (tmp_path / "bad.toml").write_text("a = = 1")
-    with pytest.raises(BadSettings, match="is not TOML"):
-        toml.load(tmp_path / "bad.toml")
+    for bad in (b"a = = 1", b"\xff", b"a = " + b"[" * 5_000, b"a = " + b"9" * 5_000):
+        (tmp_path / "bad.toml").write_bytes(bad)
+        with pytest.raises(BadSettings, match="is not TOML"):
+            toml.load(tmp_path / "bad.toml")
 
 
 def test_what_is_advertised() -> None:

@@ -10,6 +10,8 @@ from quorate.broker.partition.producers import InFlight, Producers
 from quorate.broker.partition.state import Kept, PartitionState, log_start_batch
 from quorate.broker.partition.values import KafkaFailure
 from quorate.broker.protocol.builder import Producer
+from quorate.consensus.batch.control import ControlType, build_control
+from quorate.consensus.batch.errors import BadBatch
 from quorate.consensus.batch.header import Header, read_header, stamp, stamp_append_time
 from quorate.consensus.core import Batch, BatchKind, Millis, Offset, Term
 from quorate.consensus.runtime import Proposed, Superseded
@@ -80,7 +82,11 @@ def test_replayed_equals_live(steps: list[tuple[str, int, int, int]], sizes: lis
 
 def test_a_state_that_cannot_be_read_is_refused() -> None:
     good = PartitionState().save()
-    for bad in (b"\x09" + good[1:], good + b"x"):
+    one = PartitionState()
+    one.apply([placed(batch(1, Producer(1, 0, 0)), 0, 1_000)], EXPIRY)
+    saved = one.save()
+    twice = saved[:25] + (2).to_bytes(4, "big") + 2 * saved[29:]
+    for bad in (b"\x09" + good[1:], good + b"x", good[:-1], saved[:-1], saved[:40], twice):
         with pytest.raises(ValueError, match="a partition's state"):
             PartitionState.load(bad)
     assert PartitionState.load(b"").log_start == 0
@@ -99,6 +105,13 @@ def test_the_log_start_never_falls_and_never_passes_the_batch_that_moves_it() ->
     state = PartitionState()
     state.apply([placed(batch(4), 0, 1), placed(log_start_batch(99), 4, 2), placed(log_start_batch(2), 5, 3)], EXPIRY)
     assert (state.log_start, state.data_end) == (4, 4)
+
+
+@pytest.mark.parametrize("control", [ControlType.LOG_START, ControlType.STAGE, ControlType.STAGE_DROP])
+def test_a_control_batch_of_ours_with_another_value_is_refused(control: ControlType) -> None:
+    batch = bytearray(build_control(0, 0, control, b"\x01"))
+    with pytest.raises(BadBatch, match="1 bytes"):
+        PartitionState().apply([placed(batch, 4, 2)], EXPIRY)
 
 
 class Bench:

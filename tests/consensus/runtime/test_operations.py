@@ -150,6 +150,33 @@ def test_a_replica_is_added_caught_up_by_a_snapshot_and_given_a_vote() -> None:
     run(main())
 
 
+def test_a_snapshot_that_its_machine_cannot_read_stops_that_replica_alone(caplog: pytest.LogCaptureFixture) -> None:
+    class Unreadable(Sums):
+        def load(self, offset: Offset, state: bytes) -> None:
+            raise ValueError("a snapshot of another release")
+
+    async def main() -> None:
+        cluster = SummingCluster()
+        async with cluster:
+            offsets = [(await cluster.append()).offset for _ in range(20)]
+            leader = await cluster.elected()
+            await until(lambda: all(m.offsets == offsets for m in cluster.machines.values()), "all have applied")
+            for node in cluster.ids:
+                await cluster.running[node].compact(G1, Offset(offsets[14]))
+            gone = next(n for n in cluster.ids if cluster.running[n] is not leader)
+            await cluster.running[gone].remove_group(G1)
+            newcomer = replica_id(gone, 2)
+            await cluster.running[gone].add_group(G1, newcomer, MemoryLog(new_replica()), Unreadable())
+            keep = [replica_id(node) for node in cluster.ids if node != gone]
+            await leader.change_members(G1, keep, [newcomer])
+            await until(lambda: bool(cluster.stopped), "it has stopped")
+            assert "a snapshot of another release" in cluster.stopped[0][2]
+            await cluster.append()
+            assert cluster.running[gone].status(G1).role is Role.STOPPED, "its node is there and can be asked"
+
+    run(main())
+
+
 def test_a_machine_starts_from_its_saved_state_after_a_restart() -> None:
     async def main() -> None:
         cluster = SummingCluster()
@@ -182,9 +209,12 @@ def test_a_single_node_is_a_cluster_of_its_own() -> None:
 def test_the_boot_counter_rises_and_refuses_what_it_cannot_read(tmp_path: Path) -> None:
     folder = tmp_path
     assert [next_boot(folder) for _ in range(3)] == [1, 2, 3]
-    (folder / "boot").write_text("many")
-    with pytest.raises(ValueError, match="does not hold a number"):
-        next_boot(folder)
+    (folder / "boot").write_text(f"{10**18 - 2}\n")
+    assert [next_boot(folder) for _ in range(2)] == [10**18 - 1, 10**18]
+    for bad in (b"many", b"\xff", b"9" * 5_000, b"9" * 19):
+        (folder / "boot").write_bytes(bad)
+        with pytest.raises(ValueError, match="does not hold a number"):
+            next_boot(folder)
 
 
 def test_hundreds_of_groups_share_the_connections() -> None:

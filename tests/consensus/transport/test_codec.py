@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.consensus.core import Batch, BatchKind, GroupId, NodeMessage, Offset, Term, replica_id
-from quorate.consensus.core.messages import Append
+from quorate.consensus.core import Batch, BatchKind, GroupId, NodeId, NodeMessage, Offset, ReplicaId, Term, replica_id
+from quorate.consensus.core.messages import Append, Beat, BeatAnswer, Claim, TimeoutNow
 from quorate.consensus.core.types import Buffer
 from quorate.consensus.transport import BadFrame
 from quorate.consensus.transport.decode import decode
@@ -79,6 +79,22 @@ def test_an_absurd_count_costs_nothing() -> None:
     frame[-4:] = b"\xff\xff\xff\xff"
     with pytest.raises(BadFrame, match="4294967295 batches"):
         decode(memoryview(frame))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        TimeoutNow(GroupId(1), ReplicaId(2), ReplicaId(3), Term(1 << 31)),
+        Beat(NodeId(1), NodeId(2), 1, 1, 1, (Claim(GroupId(1), ReplicaId(2), ReplicaId(3), Term(1 << 31)),)),
+        BeatAnswer(NodeId(1), NodeId(2), 1, 1, 1, True, ((GroupId(1), Term(1 << 31)),), 1),
+    ],
+)
+def test_a_term_that_no_batch_can_hold_is_refused(message: NodeMessage) -> None:
+    """A replica that took it over could never write again."""
+    parts: list[Buffer] = []
+    Encoder().encode(message, parts)
+    with pytest.raises(BadFrame, match="there is no term 2147483648"):
+        decode(memoryview(b"".join(parts)))
 
 
 def test_large_batches_are_not_copied_and_a_body_is_made_once() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from quorate.consensus.transport import BadFrame
 from quorate.consensus.transport.frames import HEAD
-from quorate.consensus.transport.receive import LARGE_BYTES, SHARED_BYTES, Receiver
+from quorate.consensus.transport.receive import EAGER_BYTES, LARGE_BYTES, SHARED_BYTES, Receiver
 
 LIMIT = 1 << 20
 
@@ -67,6 +67,18 @@ def test_a_length_out_of_bounds_is_refused_before_anything_is_allocated(size: in
     sink = Sink()
     with pytest.raises(BadFrame, match="not within"):
         sink.feed(HEAD.pack(size - 4, 16), 100)
+
+
+def test_a_length_alone_sets_little_memory_aside() -> None:
+    sink = Sink(limit=128 << 20)
+    size = 100 << 20
+    sink.feed(HEAD.pack(size - 4, 16), 100)
+    assert sink.receiver.set_aside == EAGER_BYTES
+    sent = frame(3 * EAGER_BYTES, 5)
+    grown = Sink(limit=128 << 20)
+    grown.feed(sent + frame(60, 1), 1 << 20)
+    assert grown.frames == [sent, frame(60, 1)]
+    assert grown.receiver.set_aside == 0
 
 
 @given(st.binary(max_size=3_000), st.integers(1, 100))

@@ -24,16 +24,21 @@ def batch(data: bytes) -> None:
     """
     if not data:
         return
-    buffer = bytearray(data[1:])
-    if data[0] & 1 and len(buffer) >= HEADER_BYTES:
-        struct.pack_into(">i", buffer, 8, len(buffer) - 12)
-        buffer[MAGIC_AT] = MAGIC
-        seal(buffer)
+    buffer = repaired(bytearray(data[1:])) if data[0] & 1 else bytearray(data[1:])
     for check in (_header, _stored, _control, _records, _split, _inflate):
         try:
             check(buffer)
         except BadBatch as error:
             expect(error.at >= 0, "an error says where")
+
+
+def repaired(buffer: bytearray) -> bytearray:
+    """The same batch with the length, the magic and the checksum that it should have, if it has a header."""
+    if len(buffer) >= HEADER_BYTES:
+        struct.pack_into(">i", buffer, 8, len(buffer) - 12)
+        buffer[MAGIC_AT] = MAGIC
+        seal(buffer)
+    return buffer
 
 
 def _header(buffer: bytearray) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from quorate.consensus.core import Configuration, Offset
 from quorate.consensus.runtime.applying import pack_state, unpack_state
 from quorate.consensus.storage import keys
@@ -45,7 +47,7 @@ def _key(value: bytes) -> None:
     place = keys.parse_key(value)
     if place is not None:
         offset, part = place
-        made = {
+        made: dict[int, Callable[[int], bytes]] = {
             keys.BATCH: keys.batch_key,
             keys.INDEX: keys.index_key,
             keys.MARK: lambda at: keys.mark_key(at - 1),
