@@ -27,7 +27,7 @@ from quorate.consensus.batch.header import (
     pack_header,
     seal,
 )
-from quorate.consensus.batch.varint import encode_varint, read_varint, read_varlong
+from quorate.consensus.batch.varint import INT64_MAX, encode_varint, read_varint, read_varlong
 from quorate.consensus.core.types import Batch, BatchKind, Buffer, Offset, Term
 
 _KEY: Final = struct.Struct(">hh")
@@ -110,9 +110,9 @@ def decode_batch(value: Buffer) -> Batch:
         raise BadBatch(Reason.LENGTH, 8, f"the header says {length + LENGTH_END} bytes, and here are {size}")
     if magic != MAGIC:
         raise BadBatch(Reason.MAGIC, 16, f"magic {magic}; only {MAGIC} is known")
-    if base < 0 or last_delta < 0 or term < 0:
-        raise BadBatch(Reason.OFFSET, 0, f"base {base}, last offset delta {last_delta}, term {term}")
     last = base + last_delta
+    if base < 0 or last_delta < 0 or term < 0 or last >= INT64_MAX:  # what follows it has an offset too
+        raise BadBatch(Reason.OFFSET, 0, f"base {base}, last offset delta {last_delta}, term {term}")
     if bits & CONTROL:
         control, body = read_control(value)
         kind = _KINDS.get(control)

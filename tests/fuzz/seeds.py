@@ -18,15 +18,10 @@ import plyvel
 from quorate.broker.cluster import commands as c
 from quorate.broker.cluster.calls import ANSWER, CALL
 from quorate.broker.cluster.directory import Status
-from quorate.broker.cluster.values import NodeInfo
-from quorate.broker.groups import GroupsState, build_batch, encode_change
+from quorate.broker.groups import encode_change
 from quorate.broker.groups.values import (
     Change,
     GroupDropped,
-    GroupInfo,
-    GroupStored,
-    MemberInfo,
-    OffsetCommitted,
     OffsetDropped,
     QueueForgotten,
 )
@@ -36,7 +31,7 @@ from quorate.broker.partition.state import PartitionState, log_start_batch
 from quorate.broker.protocol.builder import Producer
 from quorate.broker.protocol.kafka.apis import Api
 from quorate.broker.protocol.kafka.codec import encode_request_frame
-from quorate.consensus.core import Batch, BatchKind, NodeId, Term, replica_id
+from quorate.consensus.core import NodeId, Term, replica_id
 from quorate.consensus.core.messages import (
     Append,
     AppendAnswer,
@@ -57,8 +52,9 @@ from quorate.consensus.transport import frames
 from quorate.consensus.transport.handshake import Identity, Refusal, encode_greeting, encode_refusal
 from tests.broker.partition.lab import batch
 from tests.broker.partition.test_state import placed
+from tests.fuzz.targets.consumer_groups import CHANGES, small_groups
 from tests.fuzz.targets.logs import LOGS
-from tests.fuzz.targets.metadata import small_cluster
+from tests.fuzz.targets.metadata import COMMANDS, small_cluster
 from tests.fuzz.targets.peers import encoded
 from tests.support.batches import THREE, config_batch, data_batch, noop
 
@@ -198,27 +194,11 @@ def _partition() -> Seeds:
 
 
 def _commands() -> Seeds:
-    newcomer = NodeInfo(
-        id=NodeId(5), host="h", kafka_port=1, http_port=2, peer_host="p", peer_port=3, storage="ab" * 16, incarnation=0
-    )
-    target = (replica_id(1), replica_id(2), replica_id(4, 2))
-    for one in (
-        c.RegisterNode(token="t", node=newcomer),
-        c.SetMembership(token="t", node=4, membership="draining"),
-        c.RemoveNode(token="t", node=4),
-        c.CreateQueue(token="t", name="x", id="ab" * 16, placement=((1, 2),), settings={"retention.ms": "5"}),
-        c.DeleteQueue(token="t", name="q"),
-        c.GrowQueue(token="t", name="q", had=2, placement=((3, 4),)),
-        c.SetSettings(token="t", name="q", settings={"retention.ms": None, "max.message.bytes": "9"}),
-        c.BeginMove(token="t", group=2, nodes=(1, 4)),
-        c.CancelMove(token="t", group=1, target=target),
-        c.EndMove(token="t", group=1, target=target),
-        c.TakeProducerIds(token="t", count=7),
-        c.CommitStages(token="t", application="a", batch=1, digest="d", parts=((1, (5, 6)), (2, (5,))), until_ms=9),
-        c.StagesPublished(token="t", commits=(("a", 1, (1, 2)),)),
-        c.DropStages(token="t", producers=(7, 8)),
-    ):
+    for one in COMMANDS:
         yield one.kind, c.encode(one)
+    random = Random(11)
+    for number in range(6):
+        yield f"changed-{number}", b"\0" + random.randbytes(120)
     yield "deep", b'{"kind":"set-settings","name":"q","token":"t","settings":{"a":' + b"[" * 900 + b"]" * 900 + b"}}"
     yield "half-a-pair", b'{"kind":"remove-node","token":"\\ud800","node":4}'
 
@@ -228,6 +208,9 @@ def _cluster() -> Seeds:
     yield "small", saved
     yield "first-format", saved.replace(b'"format":2', b'"format":1')
     yield "no-object", b"[]"
+    random = Random(12)
+    for number in range(12):
+        yield f"changed-{number}", b"\0" + random.randbytes(3 + number % 4 * 3)
 
 
 def _notes() -> Seeds:
@@ -245,24 +228,18 @@ def _notes() -> Seeds:
 
 
 def _groups() -> Seeds:
-    member = MemberInfo("m", None, "c", "h", 1, 2, b"said", b"given")
-    info = GroupInfo(3, "consumer", "range", "m", True, (member,), 77)
-    state, records = GroupsState(), []
-    changes: list[Change] = [
-        OffsetCommitted("g", "q", 0, 5, 1, "x"),
-        GroupStored("g", info),
-        OffsetDropped("g", "q", 0),
-        GroupDropped("g"),
-        QueueForgotten("q"),
-    ]
+    changes: list[Change] = [*CHANGES, OffsetDropped("g", "q", 0), GroupDropped("g"), QueueForgotten("q")]
+    records = []
     for number, change in enumerate(changes):
         key, value = encode_change(change)
         records.append(encode_change(change))
         yield f"record-{number}", b"\x00" + key + (b"" if value is None else b"\0" + value)
-    data = bytes(build_batch(records[:2], 77))
-    state.apply([Batch(Offset(0), Offset(1), Term(1), BatchKind.DATA, data)])
+    state = small_groups()
     yield "snapshot", b"\x01" + state.save()
     yield "snapshot-torn", b"\x01" + state.save()[:-6]
+    random = Random(13)
+    for number in range(8):
+        yield f"changed-{number}", b"\x04" + random.randbytes(3 + number % 3 * 3)
     yield "snapshot-json", b"\x02" + zlib.decompress(state.save()[1:])
     yield "subscription", b"\x03\x00\x01\x00\x00\x00\x02\x00\x01a\x00\x02bc\xff\xff\xff\xff"
     yield "member-object", b'\x00["g","g"]\0[1,3,"consumer","range","m",true,[{}]]'

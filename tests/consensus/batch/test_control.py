@@ -118,5 +118,11 @@ def test_a_damaged_control_batch_is_bad_or_reads_as_some_batch(changes: list[tup
 
 
 def test_types_are_fixed() -> None:
-    assert {kind.name: kind.value for kind in ControlType} == {"NOOP": 0x5100, "CONFIG": 0x5101, "LOG_START": 0x5102}
+    assert {kind.name: kind.value for kind in ControlType} == {
+        "NOOP": 0x5100,
+        "CONFIG": 0x5101,
+        "LOG_START": 0x5102,
+        "STAGE": 0x5103,
+        "STAGE_DROP": 0x5104,
+    }
     assert read_header(encode_control(NOOP)).control

@@ -55,7 +55,7 @@ def _header(buffer: bytearray) -> None:
 
 def _stored(buffer: bytearray) -> None:
     found = decode_batch(buffer)
-    expect(0 <= found.base <= found.last, "offsets")
+    expect(0 <= found.base <= found.last < (1 << 63) - 1, "offsets, and one to go on with")
     if found.kind is BatchKind.DATA:
         expect(found.data is buffer, "data is not copied")
 

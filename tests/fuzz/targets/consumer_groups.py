@@ -6,15 +6,41 @@ import zlib
 
 from quorate.broker.groups import BadGroupRecord, GroupsState, build_batch, decode_change, encode_change
 from quorate.broker.groups.subscription import subscribed
+from quorate.broker.groups.values import Change, GroupInfo, GroupStored, MemberInfo, OffsetCommitted
 from quorate.consensus.core import Batch, BatchKind, Offset, Term
+from tests.fuzz.targets.changed import changed
 from tests.fuzz.targets.expect import expect
 
 
 def groups(data: bytes) -> None:
-    """The first byte: a record (key, a zero byte, value), a snapshot as it is or before it is compressed, a subscription."""
-    if not data:
-        return
-    (_record, _snapshot, lambda rest: _snapshot(b"\x01" + zlib.compress(rest, 1)), _subscription)[data[0] % 4](data[1:])
+    """The first byte: a record (key, a zero byte, value); a snapshot, or its JSON, or a good one changed; a subscription."""
+    if data:
+        (_record, _snapshot, _json, _subscription, _changed)[data[0] % 5](data[1:])
+
+
+CHANGES: tuple[Change, ...] = (
+    OffsetCommitted("g", "q", 0, 5, 1, "x"),
+    GroupStored(
+        "g", GroupInfo(3, "consumer", "range", "m", True, (MemberInfo("m", None, "c", "h", 1, 2, b"said", b"given"),), 77)
+    ),
+    OffsetCommitted("h", "q", 1, 6, 1, ""),
+)
+
+
+def small_groups() -> GroupsState:
+    """A group with a member, and one that only has an offset."""
+    state = GroupsState()
+    data = bytes(build_batch(map(encode_change, CHANGES), 77))
+    state.apply([Batch(Offset(0), Offset(2), Term(1), BatchKind.DATA, data)])
+    return state
+
+
+def _json(data: bytes) -> None:
+    _snapshot(b"\x01" + zlib.compress(data, 1))
+
+
+def _changed(data: bytes) -> None:
+    _json(changed(zlib.decompress(small_groups().save()[1:]), data))
 
 
 def _record(data: bytes) -> None:

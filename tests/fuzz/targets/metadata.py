@@ -8,7 +8,8 @@ from quorate.broker.cluster import commands as c
 from quorate.broker.cluster.snapshot import BadSnapshot
 from quorate.broker.cluster.state import ClusterState, Refused
 from quorate.broker.cluster.values import NodeInfo
-from quorate.consensus.core import NodeId, Offset
+from quorate.consensus.core import NodeId, Offset, replica_id
+from tests.fuzz.targets.changed import changed
 from tests.fuzz.targets.expect import Broken, expect
 
 _ID = "0123456789abcdef" * 2
@@ -31,10 +32,38 @@ def small_cluster() -> ClusterState:
     return state
 
 
+_TARGET = (replica_id(1), replica_id(2), replica_id(4, 2))
+COMMANDS: tuple[c.Command, ...] = (
+    c.RegisterNode(token="t", node=NodeInfo(**_node(5).facts() | {"storage": "ab" * 16, "incarnation": 0})),
+    c.SetMembership(token="t", node=4, membership="draining"),
+    c.CreateQueue(token="t", name="x", id="ab" * 16, placement=((1, 2),), settings={"retention.ms": "5"}),
+    c.GrowQueue(token="t", name="q", had=2, placement=((3, 2),)),
+    c.SetSettings(token="t", name="q", settings={"retention.ms": None, "max.message.bytes": "9"}),
+    c.BeginMove(token="t", group=2, nodes=(1, 3)),
+    c.CancelMove(token="t", group=1, target=_TARGET),
+    c.EndMove(token="t", group=1, target=_TARGET),
+    c.TakeProducerIds(token="t", count=7),
+    c.CommitStages(token="t", application="a", batch=1, digest="d", parts=((1, (5, 6)), (2, (5,))), until_ms=9),
+    c.StagesPublished(token="t", commits=(("a", 1, (1, 2)),)),
+    c.DropStages(token="t", producers=(7, 8)),
+    c.RemoveNode(token="t", node=4),
+    c.DeleteQueue(token="t", name="q"),
+)
+"""One of each kind, in an order in which each means something."""
+_EACH = tuple(map(c.encode, COMMANDS))
+
+
 def commands(data: bytes) -> None:
-    """Commands, one per line: each is read or refused, judged or refused, and the state stays whole."""
+    """Commands, one per line: each is read or refused, judged or refused, and the state stays whole.
+
+    After a zero byte: one command of each kind, each changed by so many of the bytes (`changed`).
+    """
     state = small_cluster()
-    for line in data.split(b"\n")[:20]:
+    lines = data.split(b"\n")[:20]
+    if data[:1] == b"\0":
+        share = len(data) // len(_EACH) + 1
+        lines = [changed(line, data[1 + n * share : 1 + (n + 1) * share]) for n, line in enumerate(_EACH)]
+    for line in lines:
         try:
             command = c.decode(line)
         except c.BadCommand:
@@ -50,9 +79,11 @@ def commands(data: bytes) -> None:
 
 
 def cluster(data: bytes) -> None:
-    """A snapshot of `@cluster`: loaded as a whole, or not at all."""
+    """A snapshot of `@cluster`: loaded as a whole, or not at all. After a zero byte: a good one, changed."""
     state = small_cluster()
     before = state.save()
+    if data[:1] == b"\0":
+        data = changed(before, data[1:])
     try:
         state.load(Offset(9), data)
     except BadSnapshot:
