@@ -6,8 +6,6 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import quorate
-
 _PARTS = (
     "broker/__init__.py",
     "broker/protocol",
@@ -22,7 +20,8 @@ _PARTS = (
 
 def write_package(path: Path) -> int:
     """Write it; how many files it has. The same code gives the same bytes."""
-    root = Path(quorate.__file__).parent
+    # The package's folder, by which all its parts can be reached; a part's own folder is only linked there.
+    root = Path(__file__).parents[2]
     files = sorted(_files(root))
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as package:
