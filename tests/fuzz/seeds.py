@@ -198,7 +198,7 @@ def _commands() -> Seeds:
         yield one.kind, c.encode(one)
     random = Random(11)
     for number in range(6):
-        yield f"changed-{number}", b"\0" + random.randbytes(120)
+        yield f"changed-{number}", b"\0" + random.randbytes(7 + 7 * number)
     yield "deep", b'{"kind":"set-settings","name":"q","token":"t","settings":{"a":' + b"[" * 900 + b"]" * 900 + b"}}"
     yield "half-a-pair", b'{"kind":"remove-node","token":"\\ud800","node":4}'
 
