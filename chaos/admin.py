@@ -6,7 +6,11 @@ import asyncio
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
+
+_AGAIN_S = 0.2
 
 
 class AdminRefused(RuntimeError):
@@ -41,3 +45,16 @@ async def is_whole(base: str, expected: int) -> bool:
         return False
     alive = sum(1 for one in nodes if one["state"] in ("alive", "draining"))
     return alive >= expected and all(one["leader"] is not None for queue in queues for one in queue["partitions"])
+
+
+async def until(done: Callable[[], Awaitable[bool]], patience_s: float, complaint: str) -> None:
+    """Ask again until it is so, whoever refuses meanwhile: other faults may be in the way. Raises TimeoutError."""
+    try:
+        async with asyncio.timeout(patience_s):
+            while True:
+                with suppress(AdminRefused):
+                    if await done():
+                        return
+                await asyncio.sleep(_AGAIN_S)
+    except TimeoutError as error:
+        raise TimeoutError(f"{complaint} after {patience_s:.0f} s") from error

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from quorate.broker.node import toml
 from quorate.broker.node.settings import (
@@ -22,7 +24,7 @@ from quorate.broker.node.settings import (
     PeersSection,
     QueuesSection,
 )
-from quorate.chaos.admin import AdminRefused, ask, is_whole
+from quorate.chaos.admin import AdminRefused, ask, is_whole, until
 from quorate.chaos.api import NodeUnderTest
 from quorate.chaos.faults.clock_control import Clock, FakeTime, FileClock
 from quorate.chaos.faults.disk_control import Disk, find_library
@@ -72,6 +74,8 @@ class ClusterUnderTest:
         self._handles: dict[int, Handles] = {}
         self._clients: dict[int, str] = {}
         self._gone: set[int] = set()
+        self._leaving: set[int] = set()
+        """Nodes that the cluster was asked to forget, and may have forgotten."""
         self.members: list[int] = []
         """The nodes that should be part of the cluster now."""
         self.tainted: set[int] = set()
@@ -200,10 +204,14 @@ class ClusterUnderTest:
             handles.disk.heal()
             handles.clock.set(0)
             handles.process.resume()
+            if node in self._leaving:
+                continue  # started again it would only be refused
             if node in self.tainted:
                 await handles.process.kill()
             handles.process.start()
         self.tainted.clear()
+        for node in sorted(self._leaving):
+            await until(partial(self.remove_node, node), self.options.ready_s, f"node {node} is not removed")
         await self.until_whole()
         await self._undrain_all()
 
@@ -249,11 +257,23 @@ class ClusterUnderTest:
         self.process(node).start()
         self.members.append(node)
 
-    async def forget(self, node: int) -> None:
-        """The cluster has removed a node: it ends by itself, or is stopped here."""
+    async def facts_of(self, node: int) -> Mapping[str, Any] | None:
+        """What the cluster says of a node; None if it knows none of this number. Raises AdminRefused."""
+        said: Any = await self.ask_any("GET", "/v1/nodes", but=node)
+        return next((one for one in said["nodes"] if one["id"] == node), None)
+
+    async def remove_node(self, node: int) -> bool:
+        """Let the cluster forget a node that holds nothing; whether it has. Ask again until then. Raises AdminRefused."""
+        self._leaving.add(node)
+        if await self.facts_of(node) is not None:
+            await self.ask_any("DELETE", f"/v1/nodes/{node}", but=node)
+            return False
+        # It ends by itself, unless it has not heard of it.
         self.members.remove(node)
+        self._leaving.discard(node)
         self._gone.add(node)
         await self.process(node).stop()
+        return True
 
 
 def _listen() -> ListenSection:

@@ -52,6 +52,10 @@ _QUIET_S: Final = (1.0, 4.0)
 """Between the end of one fault and the beginning of the next in the same lane."""
 _LANES: Final = 2
 """So many faults at once, if several nemeses were asked for."""
+_IN_A_ROW_S: Final = 20.0
+_REST_S: Final = 3.0
+"""With several faults at once a node that was hurt for so long has a rest of so long. Those of one time have to share their
+victims, because no more than a minority may be hurt: without a rest one node would stay down, and the others well."""
 _TRIES: Final = 30
 _EXPECTED: Final = (OSError, RuntimeError, TimeoutError, ValueError)
 """What a fault may fail with without ending the run: it is said, and the next one has its turn."""
@@ -93,7 +97,8 @@ def plan_faults(
             at_s, until_s = free_at[lane], round(free_at[lane] + rng.uniform(*fault.lasts_s), 2)
             if until_s > seconds:
                 break
-            drawn = _draw(rng, fault, nodes, at_s, until_s, planned)
+            spared = _worn_out(planned, at_s) if len(free_at) > 1 else frozenset[int]()
+            drawn = _draw(rng, fault, nodes, at_s, until_s, planned, spared)
             if drawn is None:
                 free_at[lane] = round(at_s + rng.uniform(*_QUIET_S), 2)
                 continue
@@ -110,8 +115,9 @@ def _draw(
     at_s: float,
     until_s: float,
     planned: Sequence[tuple[PlannedFault, Fault]],
+    spared: frozenset[int],
 ) -> Drawn | None:
-    """Draw until it goes together with what is planned for the same time."""
+    """Draw until it goes together with what is planned for the same time, and spares who needs a rest."""
     meanwhile = [(one, other) for one, other in planned if one.at_s < until_s + _QUIET_S[0] and at_s < one.until_s]
     hurt = {node for one, other in meanwhile if other.fatal_to_majority for node in other.victims(one.parameters)}
     taken = {claim for one, other in meanwhile for claim in other.claims(one.parameters)}
@@ -121,12 +127,23 @@ def _draw(
         victims = fault.victims(drawn.parameters)
         if fault.claims(drawn.parameters) & taken:
             continue
-        if fault.fatal_to_majority and len(victims | hurt) > minority(nodes):
+        if fault.fatal_to_majority and (victims & spared or len(victims | hurt) > minority(nodes)):
             continue
         if fault.scars and len(victims | scarred) > minority(nodes):
             continue
         return drawn
     return None
+
+
+def _worn_out(planned: Sequence[tuple[PlannedFault, Fault]], at_s: float) -> frozenset[int]:
+    """The nodes that have been hurt for long, with no more than short breaks."""
+    hurt_since: dict[int, float] = {}
+    for one, fault in sorted(planned, key=lambda pair: pair[0].until_s, reverse=True):
+        for node in fault.victims(one.parameters) if fault.fatal_to_majority else ():
+            since = hurt_since.setdefault(node, at_s)
+            if one.until_s + _REST_S > since:
+                hurt_since[node] = min(since, one.at_s)
+    return frozenset(node for node, since in hurt_since.items() if at_s - since > _IN_A_ROW_S)
 
 
 class Schedule:

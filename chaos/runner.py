@@ -117,11 +117,11 @@ class Run:
         facts = {**asdict(order), "folder": str(order.folder), "nemesis": list(order.nemesis)}
         self._recorder.note("run", **facts, version=quorate.__version__, at=datetime.now(UTC).isoformat(timespec="seconds"))
         try:
-            self._enter("starting the cluster")
+            self._enter("getting the cluster ready")
             await self._system.start()
             await self._under_fire()
             known = await whereabouts(self._system, self._workload.topics())
-            self._enter("stopping the cluster")
+            self._enter("letting the cluster go")
             await self._system.stop()
             await record_replicas(self._system.nodes, known, self._recorder)
         except ExceptionGroup as group:

@@ -16,7 +16,7 @@ class Missing(RuntimeError):
     """A part of chaos that cannot be used here. The text says what to install."""
 
 
-def local_cluster(folder: Path, nodes: int, sabotage: str | None = None) -> System:
+def local_cluster(folder: Path, nodes: int, sabotage: str | None = None, *, faketime: bool = False) -> System:
     """A cluster of its own, one process per node, every link through toxiproxy. Raises Missing, and ValueError.
 
     With `sabotage` its nodes have a planted bug: for tests of chaos itself.
@@ -24,7 +24,8 @@ def local_cluster(folder: Path, nodes: int, sabotage: str | None = None) -> Syst
     if sabotage is not None and sabotage not in SABOTAGES:
         raise ValueError(f"there is no bug {sabotage!r} to plant; there are {', '.join(SABOTAGES)}")
     module = _part("cluster")
-    system: System = module.ClusterUnderTest(folder, module.ClusterOptions(nodes=nodes, sabotage=sabotage))
+    options = module.ClusterOptions(nodes=nodes, sabotage=sabotage, faketime=faketime)
+    system: System = module.ClusterUnderTest(folder, options)
     return system
 
 

@@ -84,6 +84,7 @@ class ToxiproxyServer:
                 await asyncio.sleep(0.02)
 
     def _launch(self, binary: Path) -> subprocess.Popen[bytes]:
+        self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("ab") as out:
             return subprocess.Popen(
                 [str(binary), "-host", "127.0.0.1", "-port", str(self.port)],

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -60,6 +60,7 @@ def chaos() -> None:
 @click.option(
     "--nodes", type=click.IntRange(1, 9), default=3, show_default=True, help="Nodes of the cluster that is started."
 )
+@click.option("--faketime", is_flag=True, help="Turn clocks with libfaketime, not by the nodes' own test switch.")
 @click.option("--fail-fast", is_flag=True, help="Stop breaking things as soon as an anomaly is seen, and conclude.")
 @click.option("--sabotage", metavar="MODE", hidden=True, help="Plant a bug in every node, to see whether it is found.")
 @click.option("--against", metavar="BOOTSTRAP", help="Use this running cluster (host:port,...) instead of starting one.")
@@ -77,6 +78,7 @@ def run(
     seed: int | None,
     rate: float,
     nodes: int,
+    faketime: bool,
     fail_fast: bool,
     sabotage: str | None,
     against: str | None,
@@ -105,8 +107,8 @@ def run(
     names = tuple(name for name in nemesis.replace(" ", "").split(",") if name and name != "none")
     if unknown := [name for name in names if systems.nemeses() and name not in systems.nemeses()]:
         raise click.UsageError(f"there is no nemesis {unknown[0]!r}; there are {', '.join(systems.nemeses())}, and none")
-    if sabotage and against:
-        raise click.UsageError("a bug can be planted only in a cluster that chaos starts itself")
+    if against and (sabotage or faketime):
+        raise click.UsageError("--sabotage and --faketime are for a cluster that chaos starts itself")
     seed = int(time.time()) % 1_000_000 if seed is None else seed
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     folder = folder if folder is not None else Path(f"chaos-{workload}-{seed}-{stamp}")
@@ -123,7 +125,11 @@ def run(
         str(seed),
     ]
     options += ["--rate", f"{rate:g}", *(["--against", against] if against else ["--nodes", str(nodes)])]
-    options += [*(["--fail-fast"] if fail_fast else []), *(["--sabotage", sabotage] if sabotage else [])]
+    options += [
+        *(["--faketime"] if faketime else []),
+        *(["--fail-fast"] if fail_fast else []),
+        *(["--sabotage", sabotage] if sabotage else []),
+    ]
     order = Order(
         workload=workload,
         nemesis=names,
@@ -136,7 +142,11 @@ def run(
     )
     try:
         data = order.folder / "cluster"
-        system = systems.running_cluster(against, data) if against else systems.local_cluster(data, nodes, sabotage)
+        system = (
+            systems.running_cluster(against, data)
+            if against
+            else systems.local_cluster(data, nodes, sabotage, faketime=faketime)
+        )
         make = systems.nemesis_maker()
     except systems.Missing as error:
         raise click.ClickException(str(error)) from error
@@ -276,12 +286,13 @@ class _Screen:
             )
 
 
-def _table(status: Status, rate: float) -> Table:
+def _table(status: Status, rate: float) -> Group:
+    """Narrow enough for any terminal: faults, which may be many and long, stand below."""
     table = Table(title=f"{status.phase}, {status.elapsed_s:.0f} s", title_justify="left")
-    for heading in ("acknowledged/s", "acknowledged", "refused", "in doubt", "reads", "faults now", "anomalies so far"):
-        table.add_column(heading)
-    faults = Text("\n".join(status.faults) or "none", style="magenta" if status.faults else "dim")
+    for heading in ("acknowledged/s", "acknowledged", "refused", "in doubt", "reads", "anomalies"):
+        table.add_column(heading, justify="right")
     anomalies = Text(str(status.anomalies), style="bold red" if status.anomalies else "green")
     figures = (f"{rate:.0f}", str(status.acknowledged), str(status.refused), str(status.doubtful), str(status.read))
-    table.add_row(*figures, faults, anomalies)
-    return table
+    table.add_row(*figures, anomalies)
+    faults = [Text(f"  {one}", style="magenta") for one in status.faults] or [Text("  nothing is broken now", style="dim")]
+    return Group(table, *faults)

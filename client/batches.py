@@ -9,12 +9,16 @@ from quorate.broker.protocol.batches import (
     LENGTH_END,
     LOG_APPEND_TIME,
     MAGIC,
+    MIN_RECORD_BYTES,
+    NO_EPOCH,
     NO_PRODUCER,
     BadBatch,
+    Buffer,
     Compression,
     Header,
     Reason,
     Span,
+    check_stored,
     deflate,
     inflate,
     pack_header,
@@ -22,7 +26,7 @@ from quorate.broker.protocol.batches import (
     seal,
     span,
 )
-from quorate.broker.protocol.builder import BatchBuilder, Producer
+from quorate.broker.protocol.builder import NO_PRODUCER_STATE, BatchBuilder, Producer
 from quorate.broker.protocol.compression import MAX_INFLATED_BYTES
 from quorate.broker.protocol.records import Record, read_records, split_batches
 
@@ -33,15 +37,20 @@ __all__ = [
     "LOG_APPEND_TIME",
     "MAGIC",
     "MAX_INFLATED_BYTES",
+    "MIN_RECORD_BYTES",
+    "NO_EPOCH",
     "NO_PRODUCER",
+    "NO_PRODUCER_STATE",
     "BadBatch",
     "BatchBuilder",
+    "Buffer",
     "Compression",
     "Header",
     "Producer",
     "Reason",
     "Record",
     "Span",
+    "check_stored",
     "deflate",
     "inflate",
     "pack_header",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -73,15 +75,38 @@ def listens(port: int) -> bool:
     return False
 
 
+_SLOT = 250
+_slots: set[int] = set()
+"""Runs of ports that this process has claimed, for as long as it lives: a node that is dead comes back to its port."""
+
+
 def free_base_port(offsets: Sequence[int], first: int = 20_000, last: int = 32_000) -> int:
-    """A base such that base + each offset is free. Below the range of outgoing connections, which would race us."""
-    step = 500
-    start = first + (os.getpid() * step) % (last - first)
-    for turn in range(0, last - first, step):
-        base = first + (start - first + turn) % (last - first)
-        if all(_free(base + offset) for offset in offsets):
+    """A base such that base + each offset is free. Below the range of outgoing connections, which would race us.
+
+    A run of ports is claimed by a locked file, so that two processes that look at the same moment do not both find it free.
+    """
+    assert max(offsets) < _SLOT
+    start = first + os.getpid() * _SLOT % (last - first)
+    others = [first + (start - first + turn) % (last - first) for turn in range(0, last - first, _SLOT)]
+    for base in [*sorted(_slots), *(base for base in others if base not in _slots)]:
+        if all(_free(base + offset) for offset in offsets) and _claim(base):
             return base
     raise TimeoutError(f"no free run of ports between {first} and {last}")
+
+
+def _claim(base: int) -> bool:
+    if base in _slots:
+        return True
+    folder = Path(tempfile.gettempdir()) / f"quorate-ports-{os.getuid()}"
+    folder.mkdir(exist_ok=True)
+    file = os.open(folder / str(base), os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(file)
+        return False
+    _slots.add(base)
+    return True
 
 
 def _free(port: int) -> bool:

@@ -20,12 +20,14 @@ from quorate.consensus.batch.header import (
     LENGTH_END,
     LOG_APPEND_TIME,
     MAGIC,
+    NO_EPOCH,
     NO_PRODUCER,
     Header,
     pack_header,
     read_header,
     seal,
 )
+from quorate.consensus.batch.validate import MIN_RECORD_BYTES, check_stored
 
 __all__ = [
     "CONTROL",
@@ -33,6 +35,8 @@ __all__ = [
     "LENGTH_END",
     "LOG_APPEND_TIME",
     "MAGIC",
+    "MIN_RECORD_BYTES",
+    "NO_EPOCH",
     "NO_PRODUCER",
     "BadBatch",
     "Buffer",
@@ -40,6 +44,7 @@ __all__ = [
     "Header",
     "Reason",
     "Span",
+    "check_stored",
     "deflate",
     "inflate",
     "pack_header",

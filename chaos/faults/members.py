@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from random import Random
-from typing import Any
 
-from quorate.chaos.admin import AdminRefused
+from quorate.chaos.admin import AdminRefused, until
 from quorate.chaos.cluster import ClusterUnderTest
 from quorate.chaos.faults.api import Drawn, Fault, Parameters
 
 _PATIENCE_S = 60.0
-_AGAIN_S = 0.2
 
 
 class MemberFault(Fault):
@@ -78,28 +75,15 @@ class Exchange(MemberFault):
         node = spares[0]
         cluster.add_node(node)
         try:
-            await _until(lambda: _joined(cluster, node), f"node {node} has not joined")
+            await until(lambda: _joined(cluster, node), _PATIENCE_S, f"node {node} has not joined")
             await cluster.ask_any("POST", "/v1/rebalance", {"dry_run": False})
             yield
         finally:
-            await _until(lambda: _left(cluster, node), f"node {node} could not be drained and removed")
-
-
-async def _until(done: Callable[[], Awaitable[bool]], complaint: str) -> None:
-    """Ask again until it is so: other faults may be in the way. Raises TimeoutError."""
-    try:
-        async with asyncio.timeout(_PATIENCE_S):
-            while True:
-                with suppress(AdminRefused):
-                    if await done():
-                        return
-                await asyncio.sleep(_AGAIN_S)
-    except TimeoutError as error:
-        raise TimeoutError(f"{complaint} after {_PATIENCE_S:.0f} s") from error
+            await until(lambda: _left(cluster, node), _PATIENCE_S, f"node {node} could not be drained and removed")
 
 
 async def _joined(cluster: ClusterUnderTest, node: int) -> bool:
-    facts = await _facts(cluster, node)
+    facts = await cluster.facts_of(node)
     if facts is None and not cluster.process(node).runs:
         cluster.process(node).start()  # it asked in vain, and gave up
     return facts is not None and facts["state"] == "alive"
@@ -107,18 +91,9 @@ async def _joined(cluster: ClusterUnderTest, node: int) -> bool:
 
 async def _left(cluster: ClusterUnderTest, node: int) -> bool:
     """One step on the way out; whether it was the last one."""
-    facts = await _facts(cluster, node)
-    if facts is None:
-        await cluster.forget(node)
-        return True
+    facts = await cluster.facts_of(node)
+    if facts is None or (facts["state"] == "draining" and facts["replicas"] == 0):
+        return await cluster.remove_node(node)
     if facts["state"] != "draining":
         await cluster.ask_any("POST", f"/v1/nodes/{node}/drain")
-    elif facts["replicas"] == 0:
-        await cluster.ask_any("DELETE", f"/v1/nodes/{node}")
     return False
-
-
-async def _facts(cluster: ClusterUnderTest, node: int) -> Mapping[str, Any] | None:
-    """What the cluster says of a node; None if it knows none of this number."""
-    said: Any = await cluster.ask_any("GET", "/v1/nodes", but=node)
-    return next((one for one in said["nodes"] if one["id"] == node), None)

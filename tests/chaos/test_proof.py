@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -79,7 +80,9 @@ def test_a_planted_bug_is_found(tmp_path: Path, mode: str) -> None:
     assert way.checker in found, said
     assert took_s < WITHIN_S, said
     assert f"--sabotage {mode}" in (tmp_path / "run" / "report.html").read_text(), "how to run it again"
-    print(f"{mode}: {took_s:.0f} s in all, found by {', '.join(sorted(found))}")
+    first = re.search(r"([\d.]+) s: \d+ anomalies so far, such as", said)
+    seen = f"first seen after {first[1]} s" if first else "seen in the end"
+    print(f"{mode}: {seen}, {took_s:.0f} s in all, found by {', '.join(sorted(found))}")
 
 
 def test_without_a_bug_nothing_is_found(tmp_path: Path, way: Way) -> None:

@@ -70,6 +70,8 @@ def test_run_refuses_what_there_is_not_and_a_folder_in_use(tmp_path: Path) -> No
         (["--workload", "dance"], "there is no workload 'dance'"),
         (["--seconds", "0"], "0"),
         (["--dir", str(tmp_path)], "is not empty"),
+        (["--sabotage", "typos"], "there is no bug 'typos' to plant; there are no-fsync"),
+        (["--sabotage", "no-fsync", "--against", "127.0.0.1:1"], "a cluster that chaos starts itself"),
     ):
         result = run("run", *args)
         assert result.exit_code == 2

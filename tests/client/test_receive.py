@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quorate.client.receive import SHARED_BYTES, BadFrame, Receiver
@@ -14,6 +14,7 @@ SIZES = st.one_of(
 )
 
 
+@settings(max_examples=40)
 @given(sizes=st.lists(SIZES, max_size=8), steps=st.lists(st.integers(1, 2 * SHARED_BYTES), min_size=1, max_size=20))
 def test_any_cuts_give_the_same_answers(sizes: list[int], steps: list[int]) -> None:
     frames = [bytes([number + 1]) * size for number, size in enumerate(sizes)]

@@ -62,6 +62,18 @@ def test_losing_the_lead_answers_everybody() -> None:
     assert not stage.coordinator.take(), "outcomes that come too late change nothing"
 
 
+def test_nobody_is_told_that_a_commit_in_the_log_did_not_happen() -> None:
+    """A majority has it, and this replica stopped before its own disk did: it is committed, and not in the state here."""
+    stage = Stage(2)
+    stage.hold = True
+    box = stage.commit_offset(7)
+    append = stage.held.popleft()
+    append.done(stage.put(append), stage.now)
+    stage.fail_over(1)
+    assert box.code == Error.COORDINATOR_NOT_AVAILABLE, "NOT_COORDINATOR says that nothing was appended"
+    assert stage.offset() == 7
+
+
 def test_stable_group_survives_a_failover() -> None:
     stage = Stage(2)
     members = stage.stable(3)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -20,21 +19,15 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from bench.peers.processes import free_base_port
+
 PATIENCE_S = 60.0
 COUNT = 2_000
 
 
-def free_base(nodes: int, first: int | None = None) -> int:
-    """A base port whose three ranges nobody listens on just now, from `first` on."""
-    for base in range(first or 21_000 + os.getpid() % 1_000 * 10, 60_000, 10):
-        try:
-            for port in (base + shift + node for shift in (0, 100, 200) for node in range(nodes)):
-                with socket.socket() as one:
-                    one.bind(("127.0.0.1", port))
-        except OSError:
-            continue
-        return base
-    raise RuntimeError("no free ports")
+def free_base(nodes: int) -> int:
+    """A base port whose three ranges nobody else uses."""
+    return free_base_port([kind + node for kind in (0, 100, 200) for node in range(nodes)])
 
 
 @contextmanager
@@ -132,7 +125,7 @@ def test_a_running_cluster_is_left_alone_and_starts_again_on_other_ports(tmp_pat
         create(said["bootstrap"], "orders", 2, 3)
         produce(said["bootstrap"], "orders", 2)
         files = {file: file.read_text() for file in folder.glob("node-*/node.toml")}
-        elsewhere = free_base(3, base + 10)
+        elsewhere = free_base(3)
         ended = run("up", "--dir", str(folder), "--base-port", str(elsewhere))
         assert ended.returncode == 1
         assert "is in use: a cluster runs there already" in ended.stderr

@@ -10,7 +10,9 @@ import pytest
 
 from quorate.broker.node import toml
 from quorate.broker.node.folder import CannotStart, open_folder
+from quorate.broker.node.local import local_settings
 from quorate.broker.node.node import node_info
+from quorate.broker.node.parts import system_time
 from quorate.broker.node.settings import BadSettings, Endpoint, Member
 
 LEAST: dict[str, dict[str, Any]] = {
@@ -90,6 +92,13 @@ def test_what_is_missing_is_shown(tmp_path: Path) -> None:
         (tmp_path / "bad.toml").write_bytes(bad)
         with pytest.raises(BadSettings, match="is not TOML"):
             toml.load(tmp_path / "bad.toml")
+
+
+def test_time_closes_on_a_local_cluster_whether_or_not_the_kernel_knows_its_clock(tmp_path: Path) -> None:
+    for settings in local_settings(tmp_path, 3, 9_092, auto_create=False):
+        file = tmp_path / "node.toml"
+        file.write_text(toml.dump(settings))
+        assert system_time(toml.load(file)).uncertainty_ms() == 10
 
 
 def test_what_is_advertised() -> None:

@@ -10,10 +10,11 @@ import pytest
 from quorate.broker.partition import Closed, KafkaFailure, Partition
 from quorate.broker.protocol.kafka.errors import Error
 from quorate.consensus.batch.header import read_header
-from quorate.consensus.core import Millis, NodeId
+from quorate.consensus.core import Millis, NodeId, RaftSettings
 from quorate.consensus.runtime import NodeConfig
 from tests.broker.partition.lab import PartitionCluster, append, batch, began, fetch, run
-from tests.support.cluster import until
+from tests.broker.partition.test_staging import STEADY
+from tests.support.cluster import FAST, until
 
 START = 1_000_000
 
@@ -35,8 +36,8 @@ class Wall:
 class ClockedCluster(PartitionCluster):
     """Each node has a wall clock of its own, or all share one."""
 
-    def __init__(self, uncertainty: int | None = 5, *, shared: bool = False) -> None:
-        super().__init__()
+    def __init__(self, uncertainty: int | None = 5, *, shared: bool = False, raft: RaftSettings = FAST) -> None:
+        super().__init__(raft=raft)
         one = Wall(uncertainty)
         self.walls = {node: one if shared else Wall(uncertainty) for node in self.ids}
 
@@ -65,7 +66,7 @@ async def holds(partition: Partition, closed: Closed) -> bool:
 
 def test_an_idle_partition_closes_time_as_it_passes() -> None:
     async def main() -> None:
-        async with ClockedCluster() as cluster:
+        async with ClockedCluster(raft=STEADY) as cluster:
             leader = await cluster.led()
             placed = await append(leader, batch(3))
             cluster.pass_time(1_000)
@@ -82,7 +83,7 @@ def test_an_idle_partition_closes_time_as_it_passes() -> None:
 
 def test_without_a_known_uncertainty_only_appends_close_time() -> None:
     async def main() -> None:
-        async with ClockedCluster(None) as cluster:
+        async with ClockedCluster(None, raft=STEADY) as cluster:
             leader = await cluster.led()
             assert (await leader.closed_time()).closed_ms == -1
             stamp = (await append(leader, batch())).append_time
@@ -96,7 +97,7 @@ def test_without_a_known_uncertainty_only_appends_close_time() -> None:
 
 def test_a_jump_of_the_wall_clock_opens_nothing() -> None:
     async def main() -> None:
-        async with ClockedCluster() as cluster:
+        async with ClockedCluster(raft=STEADY) as cluster:
             leader = await cluster.led()
             wall = cluster.wall(leader)
             seen = []
@@ -194,7 +195,7 @@ def test_whoever_is_cut_off_or_follows_closes_nothing() -> None:
 
 def test_it_is_waited_for_and_told_as_soon_as_it_is_there() -> None:
     async def main() -> None:
-        async with ClockedCluster() as cluster:
+        async with ClockedCluster(raft=STEADY) as cluster:
             leader = await cluster.led()
             waits = asyncio.ensure_future(leader.closed_time(START + 500, 20.0))
             await until(lambda: len(leader._pollers) == 1, "it waits")

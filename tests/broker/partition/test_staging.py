@@ -14,13 +14,15 @@ from quorate.broker.protocol.builder import BatchBuilder, Producer
 from quorate.broker.protocol.kafka.errors import Error
 from quorate.broker.protocol.records import read_records
 from quorate.consensus.batch.header import CONTROL, read_header
-from quorate.consensus.core import GroupId, NodeId, replica_id
+from quorate.consensus.core import GroupId, NodeId, RaftSettings, replica_id
 from quorate.consensus.runtime import Busy, MultiRaft, NoRoom, OperationFailed
 from quorate.consensus.storage.api import LogStore
 from tests.broker.partition.lab import PartitionCluster, append, batch, began, fetch, run
 from tests.support.cluster import G1, until
 
 P = 77
+STEADY = RaftSettings(heartbeat_ms=50, election_ms=1_500)
+"""For tests that need one leader from the beginning to the end, on a busy machine too."""
 PARTS = [StagePart(P, 6, 18)]
 
 
@@ -78,7 +80,7 @@ async def refusal(check: Sequence[StagePart], partition: Partition) -> KafkaFail
 
 def test_staged_records_are_seen_when_they_are_published_and_once() -> None:
     async def main() -> None:
-        async with PartitionCluster() as cluster:
+        async with PartitionCluster(raft=STEADY) as cluster:
             leader = await cluster.led()
             offsets = await stage_all(leader)
             assert offsets == sorted(set(offsets))
@@ -98,7 +100,7 @@ def test_staged_records_are_seen_when_they_are_published_and_once() -> None:
 @pytest.mark.parametrize("stored", [False, True])
 def test_consumers_are_spared_the_staged_bytes(stored: bool) -> None:
     async def main() -> None:
-        async with PartitionCluster() as cluster:
+        async with PartitionCluster(raft=STEADY) as cluster:
             leader = await cluster.led()
             await append(leader, batch())
             large = batch(producer=Producer(P, 0, 0), value=bytes(100_000))
@@ -123,7 +125,7 @@ def test_consumers_are_spared_the_staged_bytes(stored: bool) -> None:
 
 def test_what_cannot_be_staged_is_refused_and_a_repeated_batch_has_its_place() -> None:
     async def main() -> None:
-        async with PartitionCluster(settings=PartitionSettings(max_message_bytes=1_000)) as cluster:
+        async with PartitionCluster(settings=PartitionSettings(max_message_bytes=1_000), raft=STEADY) as cluster:
             leader = await cluster.led()
             first, second, again = begin(leader, numbered(0)), begin(leader, numbered(3)), begin(leader, numbered(0))
             assert (await again).base_offset == (await first).base_offset
@@ -157,7 +159,7 @@ def test_what_cannot_be_staged_is_refused_and_a_repeated_batch_has_its_place() -
 
 def test_a_producer_stages_or_appends_and_never_both() -> None:
     async def main() -> None:
-        async with PartitionCluster() as cluster:
+        async with PartitionCluster(raft=STEADY) as cluster:
             leader = await cluster.led()
             flying = begin(leader, numbered(0))
             assert code_of(lambda: began(leader, numbered(0))) == Error.INVALID_TXN_STATE
@@ -242,6 +244,26 @@ async def publish_somehow(cluster: PartitionCluster) -> Partition:
             await asyncio.sleep(0.01)
 
 
+async def staged_somehow(cluster: PartitionCluster, batches: int = 6) -> Partition:
+    """Stage at whoever leads; what was staged before a change of leader is recognized. Returns the last leader."""
+    while True:
+        leader = await cluster.led()
+        try:
+            await stage_all(leader, batches)
+            return leader
+        except KafkaFailure:
+            await asyncio.sleep(0.01)
+
+
+async def values_at_last(cluster: PartitionCluster) -> list[int]:
+    """What consumers see at whoever leads."""
+    while True:
+        try:
+            return await values(await cluster.led())
+        except KafkaFailure:
+            await asyncio.sleep(0.01)
+
+
 class HaltingCluster(PartitionCluster):
     async def join(self, runtime: MultiRaft, node: NodeId, group: GroupId, store: LogStore) -> None:
         self.partitions[node] = await Halts.open(runtime, group, replica_id(node), store, self.settings, self.time)
@@ -251,19 +273,37 @@ class HaltingCluster(PartitionCluster):
 def test_a_leader_that_dies_at_any_step_is_replaced_where_it_stopped(step: int) -> None:
     async def main() -> None:
         async with HaltingCluster() as cluster:
+            leader = await staged_somehow(cluster)
+            assert isinstance(leader, Halts)
+            leader.allowed = step
+            failure = await outcome(leader.publish(P))
+            assert (failure is None) is (step == 6) or code_of_later(failure) == Error.NOT_LEADER_OR_FOLLOWER
+            await cluster.crash(cluster.node_of(leader))
+            after = await publish_somehow(cluster)
+            assert await values_at_last(cluster) == list(range(18))
+            assert P in after.state.stages.ended
+
+    run(main())
+
+
+@pytest.mark.parametrize("step", [3, 6])
+def test_producers_that_are_forgotten_at_once_are_published_once_all_the_same(step: int) -> None:
+    async def main() -> None:
+        async with HaltingCluster(settings=PartitionSettings(producer_expiry_ms=1)) as cluster:
             leader = await cluster.led()
             await stage_all(leader)
             assert isinstance(leader, Halts)
             leader.allowed = step
-            try:
-                await leader.publish(P)
-                assert step >= 6
-            except KafkaFailure:
-                assert step < 6
-            await cluster.crash(cluster.node_of(leader))
-            after = await publish_somehow(cluster)
-            assert await values(after) == list(range(18))
-            assert P in after.state.stages.ended
+            assert (await outcome(leader.publish(P)) is None) is (step == 6)
+            other = await cluster.move(leader)
+            for number in range(3):
+                # Log time passes, and nobody knows the producer any more.
+                await append(other, batch(value=b"-7", producer=Producer(500 + number, 0, 0)))
+            assert P not in other.state.producers
+            await publish_somehow(cluster)
+            await publish_somehow(cluster)
+            assert code_of(lambda: begin(other, numbered(0))) == Error.INVALID_TXN_STATE
+            assert [value for value in await values(await cluster.led()) if value >= 0] == list(range(18))
 
     run(main())
 
@@ -272,15 +312,14 @@ def test_a_leader_that_dies_at_any_step_is_replaced_where_it_stopped(step: int) 
 def test_a_leader_that_dies_in_the_middle_of_it(delay_ms: int) -> None:
     async def main() -> None:
         async with HaltingCluster() as cluster:
-            leader = await cluster.led()
-            await stage_all(leader, 30)
+            leader = await staged_somehow(cluster, 30)
             publishing = asyncio.ensure_future(leader.publish(P))
             await asyncio.sleep(delay_ms / 1000)
             await cluster.crash(cluster.node_of(leader))
             await asyncio.wait([publishing])
             publishing.exception()
-            after = await publish_somehow(cluster)
-            assert await values(after) == list(range(90))
+            await publish_somehow(cluster)
+            assert await values_at_last(cluster) == list(range(90))
 
     run(main())
 
@@ -288,15 +327,14 @@ def test_a_leader_that_dies_in_the_middle_of_it(delay_ms: int) -> None:
 def test_leadership_that_moves_all_the_time() -> None:
     async def main() -> None:
         async with HaltingCluster() as cluster:
-            leader = await cluster.led()
-            await stage_all(leader, 40)
+            await staged_somehow(cluster, 40)
             over = asyncio.ensure_future(publish_somehow(cluster))
             while not over.done():
                 try:
                     await cluster.move(await cluster.led())
                 except OperationFailed:
                     continue
-            assert await values(await cluster.led()) == list(range(120))
+            assert await values_at_last(cluster) == list(range(120))
 
     run(main())
 
@@ -304,7 +342,7 @@ def test_leadership_that_moves_all_the_time() -> None:
 @pytest.mark.parametrize("error", [Busy("too much"), NoRoom("full")])
 def test_appends_that_are_refused_in_the_middle_leave_no_gap(error: OperationFailed) -> None:
     async def main() -> None:
-        async with PartitionCluster() as cluster:
+        async with PartitionCluster(raft=STEADY) as cluster:
             leader = await cluster.led()
             await stage_all(leader)
             runtime, calls = leader._runtime, 0
@@ -339,8 +377,7 @@ def code_of_later(error: BaseException | None) -> int:
 def test_a_follower_that_restarts_from_a_snapshot_publishes_the_rest() -> None:
     async def main() -> None:
         async with HaltingCluster() as cluster:
-            leader = await cluster.led()
-            await stage_all(leader)
+            leader = await staged_somehow(cluster)
             assert isinstance(leader, Halts)
             leader.allowed = 2
             with pytest.raises(KafkaFailure):
@@ -351,15 +388,15 @@ def test_a_follower_that_restarts_from_a_snapshot_publishes_the_rest() -> None:
             for node in cluster.ids:
                 await cluster.crash(node)
                 await cluster.start(node)
-            after = await publish_somehow(cluster)
-            assert await values(after) == list(range(18))
+            await publish_somehow(cluster)
+            assert await values_at_last(cluster) == list(range(18))
 
     run(main())
 
 
 def test_compaction_leaves_what_may_yet_be_published() -> None:
     async def main() -> None:
-        async with PartitionCluster() as cluster:
+        async with PartitionCluster(raft=STEADY) as cluster:
             leader = await cluster.led()
             for _ in range(5):
                 await append(leader, batch())
@@ -384,7 +421,7 @@ def test_compaction_leaves_what_may_yet_be_published() -> None:
 
 def test_a_role_that_changes_while_it_reads_stops_it() -> None:
     async def main() -> None:
-        async with PartitionCluster() as cluster:
+        async with PartitionCluster(raft=STEADY) as cluster:
             leader = await cluster.led()
             await stage_all(leader)
             read = leader._read_staged

@@ -157,7 +157,7 @@ def test_a_node_comes_and_goes_while_another_dies(tmp_path: Path) -> None:
 def test_a_schedule_is_carried_out_and_told(tmp_path: Path) -> None:
     planned = [
         PlannedFault(at_s=0.1, until_s=1.0, kind="kill", target="node 1", parameters={"nodes": [1]}),
-        PlannedFault(at_s=0.5, until_s=1.5, kind="pause", target="node 9", parameters={"nodes": [9]}),
+        PlannedFault(at_s=0.5, until_s=1.5, kind="pause", target="node 99", parameters={"nodes": [99]}),
     ]
 
     async def scene() -> None:
@@ -166,7 +166,7 @@ def test_a_schedule_is_carried_out_and_told(tmp_path: Path) -> None:
             running = asyncio.create_task(Schedule(planned).run(on.cluster, said.append))
             await running
             assert [(one.kind, one.phase) for one in said] == [("kill", "begin"), ("pause", "failed"), ("kill", "end")]
-            assert "node 9" in said[1].text
+            assert "node 99" in said[1].text
             await check_whole(on)
             # Cancelled in the middle, it leaves nothing broken that `heal` would not mend.
             begun = asyncio.Event()

@@ -68,6 +68,18 @@ def test_never_more_than_a_minority_at_once(names: list[str], nodes: int) -> Non
     assert overlaps, "faults of several nemeses overlap now and then"
 
 
+def test_nobody_is_hurt_all_the_time() -> None:
+    """Faults of one time share their victims. It used to be one node, for minutes."""
+    for seed in range(30):
+        for node in range(1, 4):
+            begun, ended = -100.0, -100.0
+            for one in plan(["partition", "kill"], seed):
+                if node in FAULTS[one.kind].victims(one.parameters):
+                    begun = one.at_s if one.at_s > ended + 3.0 else begun
+                    ended = max(ended, one.until_s)
+                    assert ended - begun < 35.0
+
+
 def test_rot_stays_with_a_minority_for_the_whole_run() -> None:
     for seed in range(20):
         rotten = {node for one in plan(["corrupt"], seed) for node in one.parameters["nodes"]}  # type: ignore[attr-defined]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from typing import Any
 
 from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.errors import KafkaError
+from kafka.errors import KafkaConnectionError, KafkaError
 from kafka.structs import OffsetAndMetadata
 
 from tests.clients.drivers import kafkapython_admin
@@ -103,10 +104,16 @@ class KafkaPython:
         say(error=None)
 
     def committed(self, job: Job) -> None:
-        consumer = _consumer(job)
-        found = consumer.committed(TopicPartition(job.topic, 0), metadata=True)
-        consumer.close()
-        say(offset=found.offset, metadata=found.metadata)
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            # It raises when a connection is refused, by a node that has just died for one, and leaves it to us to ask again.
+            try:
+                with closing(_consumer(job)) as consumer:
+                    found = consumer.committed(TopicPartition(job.topic, 0), metadata=True)
+                return say(offset=found.offset, metadata=found.metadata)
+            except KafkaConnectionError:
+                if time.monotonic() > deadline:
+                    raise
 
     def seek(self, job: Job) -> None:
         consumer, partition = _consumer(job), TopicPartition(job.topic, 0)

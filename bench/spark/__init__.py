@@ -1,0 +1,1 @@
+"""How fast the Spark source and sink are. `python -m bench.spark.decode` needs no Spark."""
