@@ -158,6 +158,17 @@ def _served() -> Seeds:
     yield "a-log", asked(produced, request(Api.FETCH, 4, topics=wanted, max_bytes=999, max_wait_ms=9))
 
 
+def _spark() -> Seeds:
+    known = {path.name: path.read_bytes()[1:] for path in sorted((CORPUS / "batch").iterdir())}
+    for name, data in known.items():
+        if len(data) < 1_000:
+            yield name, b"\1" + len(data).to_bytes(2, "big") + data
+    small = bytes(batch(70))
+    two = known["small-zstd"]
+    yield "many-and-packed", b"\1" + b"".join(len(one).to_bytes(2, "big") + one for one in (small, two, small))
+    yield "as-they-are", b"\0" + bytes(batch(3)) + bytes(batch(2))
+
+
 def _journals() -> Seeds:
     with tempfile.TemporaryDirectory() as path:
         db = plyvel.DB(path, create_if_missing=True, write_buffer_size=4096)
@@ -311,6 +322,7 @@ SEEDS = {
     "raft": _raft,
     "served": _served,
     "settings": _settings,
+    "spark": _spark,
     "values": _values,
 }
 
