@@ -6,4 +6,6 @@ It looks wherever Quorate is installed, with the extra `spark` or without: what 
 from importlib.util import find_spec
 
 if all(find_spec(name) is not None for name in ("numpy", "pyarrow")):
-    from quorate.spark.source import QuorateDataSource as DefaultSource  # noqa: F401
+    from quorate.spark.source import QuorateDataSource
+
+    DefaultSource = QuorateDataSource
