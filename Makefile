@@ -1,7 +1,7 @@
 # Every target does its own set-up: on a fresh machine `make test` is enough.
 #
 #   PYTHON=python3.12   which interpreter .venv is made with (after `make clean`, if there is one already)
-#   ARGS="..."          handed on to quorate up, pytest, the simulator, or the benchmarks of appends and of Kafka clients
+#   ARGS="..."          handed on to quorate up, pytest, the simulator, or the benchmarks but that of the core
 #   SEEDS=n SEED0=k     how many simulator runs, and the first seed
 #   MINUTES=n NAME=...  how long each decoder is fuzzed, and which one (all, one after the other)
 #   SECONDS=n SEED=k    how long chaos breaks things, in all, and its first seed (drawn if it is left out)
@@ -72,13 +72,15 @@ check: venv ## Set up, then lint, formatting, types and import contracts
 	@$(BIN)/mypy --strict
 	@$(BIN)/lint-imports --no-logo
 
-bench: $(BENCH_READY) ## Set up, then measure the core, appends, and Kafka clients beside Kafka and NATS (ARGS="--quick")
+bench: $(BENCH_READY) ## Set up, then measure the core, appends, Kafka clients and Spark, beside others (ARGS="--quick")
 	@echo "==> bench: the consensus core, in memory, in one process"
 	@$(BIN)/python -m bench.core
 	@echo "==> bench: appends through three node processes with fsync, failover, idle groups"
 	@$(BIN)/python -m bench.replicated_append $(ARGS)
 	@echo "==> bench: Kafka clients on Quorate, and the same load on Apache Kafka and NATS JetStream"
 	@$(BIN)/python -m bench.kafka $(ARGS)
+	@echo "==> bench: Spark reads a queue, through our source and through its own Kafka connector"
+	@$(BIN)/python -m bench.spark $(ARGS)
 
 # Apart from .venv's own set-up: only this target needs them. Without them the comparison leaves NATS out and says so.
 $(BENCH_READY): $(READY)

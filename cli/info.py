@@ -51,8 +51,8 @@ _PARTS: tuple[tuple[str, str, str | None], ...] = (
     ("consensus core", "Raft without I/O: it decides, others act", "quorate.consensus.core"),
     ("consensus runtime", "the log on disk, the clock, the peer transport", "quorate.consensus.runtime"),
     ("broker", "a node: partitions, groups, metadata, the Kafka listener", "quorate.broker.node.process"),
-    ("client", "what applications import", None),
-    ("spark", "structured-streaming source and sink", None),
+    ("client", "what applications import", "quorate.client.aio"),
+    ("spark", "structured-streaming source and sink, pipelines", "quorate.spark.source"),
     ("chaos", "faults on a real cluster, and checked histories", "quorate.chaos.runner"),
 )
 

@@ -11,6 +11,7 @@ from quorate.cli import info as info_report
 from quorate.cli.chaos import chaos
 from quorate.cli.cluster import COMMANDS
 from quorate.cli.node import node
+from quorate.cli.pipeline import pipeline
 from quorate.cli.up import up
 
 HELP = """\
@@ -25,6 +26,7 @@ Start here:
   quorate nodes          the nodes of a running cluster, and how they are
   quorate node --sample  a settings file for one node of a real deployment
   quorate chaos run      break a cluster on purpose, and check that nothing acknowledged is lost
+  quorate pipeline       archive, replay and sum up queues with Spark
   quorate info           what this installation can do today
   quorate info --json    the same, for a script
   quorate info --help    what a command does, and its options
@@ -59,5 +61,5 @@ def info(*, as_json: bool) -> None:
         click.echo(info_report.as_text(report))
 
 
-for command in (up, node, chaos, *COMMANDS):
+for command in (up, node, chaos, pipeline, *COMMANDS):
     main.add_command(command)

@@ -50,8 +50,8 @@ _FIELDS: Final = [
 SCHEMA: Final = pa.schema(_FIELDS)
 SCHEMA_WITH_HEADERS: Final = pa.schema([*_FIELDS, ("headers", HEADERS_TYPE)])
 
-_MOST_BYTES: Final = 256 << 20
-"""Inflated bytes of one Arrow batch. Arrow's offsets have 32 bits."""
+_MOST_BYTES: Final = 32 << 20
+"""Inflated bytes after which an Arrow batch ends: Spark holds several. Arrow's own limit are 32 bits."""
 _LATEST_MS: Final = ((1 << 63) - 1) // 1000
 _BEYOND: Final = _LATEST_MS + 1
 _HALF: Final = 1 << 61

@@ -34,17 +34,6 @@ _LARGEST_RECORD_EXTRA: Final = 26
 _NOTHING: Final = pa.scalar(b"", pa.binary())
 
 
-class TooLarge(Exception):
-    """A record that fits no batch."""
-
-    def __init__(self, size: int, most: int) -> None:
-        super().__init__(size, most)
-        self.size, self.most = size, most
-
-    def __str__(self) -> str:
-        return f"a record of {self.size} bytes does not fit a batch of {self.most}"
-
-
 def encode(
     key: pa.Array,
     value: pa.Array,
@@ -94,18 +83,15 @@ def encode(
 
 
 def cut(key: pa.Array, value: pa.Array, headers: pa.Array | None, most: int) -> Iterator[slice]:
-    """Which rows go together, so that no batch has more than `most` bytes before compression. Raises TooLarge."""
+    """Which rows go together, so that no batch has more than `most` bytes before compression; a larger row goes alone."""
     sizes = _sizes(key) + _sizes(value) + _LARGEST_RECORD_EXTRA
     if headers is not None:
         sizes += _header_sizes(headers)
     room = most - HEADER_BYTES
-    largest = int(sizes.max(initial=0))
-    if largest > room:
-        raise TooLarge(largest, most)
     ends = np.cumsum(sizes)
     first, before = 0, 0
     while first < len(ends):
-        end = int(np.searchsorted(ends, before + room, side="right"))
+        end = max(first + 1, int(np.searchsorted(ends, before + room, side="right")))
         yield slice(first, end)
         first, before = end, int(ends[end - 1])
 

@@ -74,7 +74,7 @@ OPTIONS: Final = (
     Option("applicationId", frozenset({Use.WRITE}), "Whose batches are exactly once; a stream's is its query's id."),
     Option("batchId", frozenset({Use.WRITE}), "The number of a batch write with applicationId, as in foreachBatch."),
     Option("compression", frozenset({Use.WRITE}), "none (the default), gzip, snappy, lz4, zstd."),
-    Option("batchBytes", frozenset({Use.WRITE}), "The most bytes of one batch of records (524288)."),
+    Option("batchBytes", frozenset({Use.WRITE}), "About the most bytes of one batch (524288)."),
     Option("checkpointLocation", frozenset({Use.WRITE}), "Spark's own."),
 )
 """docs/spark.md shows this table."""

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from quorate.client import ProducerId, TopicInfo, TopicPartition
+from quorate.client import ProducerId, RequestFailed, TopicInfo, TopicPartition
 from quorate.client.batches import Producer
-from quorate.spark.encode import TooLarge, cut, encode
+from quorate.spark.encode import cut, encode
 from quorate.spark.errors import BadOption, BadRows
 from quorate.spark.options import WriteOptions
 from quorate.spark.routing import by_key
@@ -127,13 +127,7 @@ class TaskWriter:
         self._waiting_bytes -= lane.waiting_bytes
         lane.rows, lane.waiting_bytes = [], 0
         key, value, headers = rows.column("key"), rows.column("value"), _headers(rows)
-        try:
-            pieces = list(cut(key, value, headers, self._options.batch_bytes))
-        except TooLarge as error:
-            raise BadRows(
-                f"a row for {part} is too large: {error} (option batchBytes, and the queue's max.message.bytes)"
-            ) from error
-        for piece in pieces:
+        for piece in cut(key, value, headers, self._options.batch_bytes):
             data = encode(
                 key[piece],
                 value[piece],
@@ -144,9 +138,18 @@ class TaskWriter:
             )
             if lane.sent is not None:
                 lane.sent.result()
-            lane.sent = self._pool.submit(self._send, part, data)
+            lane.sent = self._pool.submit(self._deliver, part, data)
             lane.batches += 1
             lane.records += piece.stop - piece.start
+
+    def _deliver(self, part: TopicPartition, data: bytearray) -> None:
+        try:
+            self._send(part, data)
+        except RequestFailed as error:
+            if error.code != "message-too-large":
+                raise
+            why = f"a batch of {len(data)} bytes is larger than max.message.bytes of {part.topic}"
+            raise BadRows(f"{why}; option batchBytes is {self._options.batch_bytes}, and a larger row goes alone") from error
 
     def _partitions(self, rows: pa.RecordBatch, names: list[str], codes: Ints) -> Ints:
         """Where each row goes."""

@@ -8,6 +8,7 @@ from hypothesis import settings
 DEFAULT_SIM_SEEDS = 300
 DEFAULT_CRASH_ROUNDS = 200
 DEFAULT_KILL_ROUNDS = 3
+DEFAULT_SPARK_KILL_SEEDS = 1
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,6 +34,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         help=f"how often the client tests kill a node under load (default {DEFAULT_KILL_ROUNDS})",
     )
+    group.addoption(
+        "--spark-kill-seeds",
+        type=int,
+        default=DEFAULT_SPARK_KILL_SEEDS,
+        metavar="N",
+        help="with how many seeds Spark's driver and a broker are killed at steps of a micro-batch "
+        f"(default {DEFAULT_SPARK_KILL_SEEDS}; each takes two starts of Spark)",
+    )
+    group.addoption("--spark-kill-seed0", type=int, default=0, metavar="K", help="the first of these seeds (default 0)")
     group.addoption(
         "--sabotage-all",
         action="store_true",

@@ -26,8 +26,9 @@ _POM = """\
 """
 _DEPENDENCY = """\
     <dependency>
-      <groupId>{0.group}</groupId><artifactId>{0.artifact}</artifactId><version>{0.version}</version>
+      <groupId>{0.group}</groupId><artifactId>{0.artifact}</artifactId><version>{0.version}</version>{1}
     </dependency>"""
+_ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 
 
 @dataclass(frozen=True)
@@ -60,21 +61,33 @@ def java() -> str:
 
 def classpath(libraries: tuple[Library, ...] = KAFKA) -> str:
     """A Java class path with these libraries and all that they need at run time. Raises NotHere."""
+    return f"{_fetched(libraries, alone=False)}/*"
+
+
+def jars(libraries: tuple[Library, ...], *, alone: bool) -> tuple[Path, ...]:
+    """The files of these libraries, `alone` without what they need: then the list must be complete. Raises NotHere."""
+    return tuple(sorted(_fetched(libraries, alone=alone).glob("*.jar")))
+
+
+def _fetched(libraries: tuple[Library, ...], *, alone: bool) -> Path:
+    """The folder of the jars."""
     java()
-    name = "+".join(f"{library.artifact}-{library.version}" for library in libraries)
+    name = "+".join(f"{library.artifact}-{library.version}" for library in libraries[:2])
     folder = cache_folder() / name
     if not (folder / "complete").exists():
-        _fetch(folder, libraries)
-    return f"{folder / 'jars'}/*"
+        _fetch(folder, libraries, alone=alone)
+    return folder / "jars"
 
 
-def _fetch(folder: Path, libraries: tuple[Library, ...]) -> None:
+def _fetch(folder: Path, libraries: tuple[Library, ...], *, alone: bool) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise NotHere("there is no `mvn` here to fetch it with (on Debian and Ubuntu: sudo apt install maven)")
     folder.mkdir(parents=True, exist_ok=True)
     pom = folder / "pom.xml"
-    pom.write_text(_POM.format(dependencies="\n".join(map(_DEPENDENCY.format, libraries))))
+    pom.write_text(
+        _POM.format(dependencies="\n".join(_DEPENDENCY.format(library, _ALONE if alone else "") for library in libraries))
+    )
     goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={folder / 'jars'}"]
     try:
         done = subprocess.run(

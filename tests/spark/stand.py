@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql.streaming import DataStreamReader, StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from bench.peers.processes import await_condition
 from quorate.broker.protocol.builder import BatchBuilder
 from quorate.client import Client, TopicPartition
 from tests.support.broker_cluster import BrokerCluster
 
-QUERY_S = 60
+QUERY_S = 240
 
 
 class Stand:

@@ -33,7 +33,7 @@ def test_offsets_partitions_and_topics_are_exact() -> None:
         EqualTo(("topic",), "q"),
     )
     assert left == []
-    assert (found.offsets, found.partitions, found.topics) == ((6, 10), {2}, {"q"})
+    assert (found.offsets, found.partitions, found.topics) == ((6, 10), frozenset({2}), frozenset({"q"}))
 
 
 def test_times_are_looked_at_again() -> None:

@@ -6,9 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark import TaskContext
 from pyspark.sql.types import ArrayType, BinaryType, IntegerType, LongType, StringType, StructType, TimestampType
 
-from quorate.client import QuorateError, TimedOut, TopicPartition
+from quorate.client import QuorateError, RequestFailed, TimedOut, TopicPartition
 from quorate.spark import sink as sink_module
 from quorate.spark.errors import BadOption, BadRows
 from quorate.spark.options import write_options
@@ -51,7 +52,7 @@ class Context:
 
 
 def in_batch(monkeypatch: pytest.MonkeyPatch, query: str | None, batch: str | None) -> None:
-    monkeypatch.setattr(sink_module.TaskContext, "get", lambda: Context(query, batch))
+    monkeypatch.setattr(TaskContext, "get", lambda: Context(query, batch))
 
 
 def schema(text: str = SCHEMA) -> StructType:
@@ -141,7 +142,6 @@ def test_nothing_to_write_asks_nobody(cluster: FakeCluster) -> None:
         ({}, {"topic": ["none"]}, "column topic: there is no queue 'none'"),
         ({"topic": "q"}, {"partition": [2]}, "column partition: q has no partition 2"),
         ({"topic": "q"}, {"partition": [-1]}, "column partition: q has no partition"),
-        ({"topic": "q", "batchBytes": "1024"}, {"key": [bytes(1000)]}, "a row for q/"),
     ],
 )
 def test_rows_that_cannot_be_written(
@@ -151,6 +151,18 @@ def test_rows_that_cannot_be_written(
     with pytest.raises(BadRows) as caught:
         writer(**given).write(iter([rows(b"v", **columns)]))
     assert says in str(caught.value)
+
+
+def test_a_row_that_is_larger_than_a_batch_goes_alone(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer(topic="q", batchBytes="1024").write(iter([rows(b"a", bytes(5000), b"b", partition=[0, 0, 0])]))
+    assert [len(batch) > 5000 for batch in cluster.logs[Q0].batches] == [False, True, False]
+
+    def refuse(*_: object) -> None:
+        raise RequestFailed(10, "an append to q/0")
+
+    monkeypatch.setattr(cluster, "produce", refuse)
+    with pytest.raises(BadRows, match=r"a batch of 50\d\d bytes is larger than max.message.bytes of q"):
+        writer(topic="q").write(iter([rows(bytes(5000), partition=[0])]))
 
 
 def test_a_queue_that_there_is_not(cluster: FakeCluster) -> None:
