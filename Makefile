@@ -101,8 +101,8 @@ fuzz: $(FUZZ_READY) ## Set up, then fuzz every decoder of outside bytes (MINUTES
 $(FUZZ_READY): $(READY)
 	@echo "==> fuzz: fetching the fuzzer (atheris)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]' || { \
-	  echo "error: pip could not install atheris (its reason is above). It has wheels for CPython 3.11 to 3.13 on Linux;" >&2; \
-	  echo "       set .venv up with one of these: make clean && make fuzz PYTHON=python3.12" >&2; \
+	  echo "error: pip could not install atheris (its reason is above). It has wheels for CPython 3.11 to 3.14 on Linux;" >&2; \
+	  echo "       set .venv up with one of these: make clean && make fuzz PYTHON=python3.13" >&2; \
 	  exit 1; }
 	@touch $@
 

@@ -78,8 +78,11 @@ def shown(parts: Iterable[TopicPartition]) -> str:
 def _load(option: str, text: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=lambda pairs: _no_doubles(option, pairs))
-    except json.JSONDecodeError as error:
-        raise BadOption(option, f"{text!r} is no JSON ({error}); it should look like {_EXAMPLE}") from error
+    except BadOption:
+        raise
+    except (ValueError, RecursionError) as error:
+        # Not only JSONDecodeError: also a number of thousands of digits, and brackets as deep as the stack.
+        raise BadOption(option, f"{text!r:.500} is no JSON ({error}); it should look like {_EXAMPLE}") from error
 
 
 def _no_doubles(option: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -142,7 +142,7 @@ def to_append(messages: DataFrame, *, keep_partitions: bool, mark: bool) -> Data
     headers = fn.col("headers")
     if mark:
         headers = fn.concat(fn.coalesce(headers, fn.array().cast(messages.schema["headers"].dataType)), fn.array(_mark()))
-    columns = ["key", "value", headers.alias("headers"), *(["partition"] if keep_partitions else [])]
+    columns: list[Column | str] = ["key", "value", headers.alias("headers"), *(["partition"] if keep_partitions else [])]
     return messages.select(*columns)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _log = logging.getLogger(__name__)
-_LOOK_S = 0.5
+_LOOK_S = 1
 _SETTINGS = {
     # Dates and hours in folder names mean the same everywhere.
     "spark.sql.session.timeZone": "UTC",
@@ -108,12 +108,11 @@ def behind_of(end: str | None, latest: str | None) -> int | None:
         return None
     if not isinstance(read, dict) or not isinstance(there, dict):
         return None
-    return sum(
-        max(0, offset - read[queue].get(part, 0))
-        for queue, parts in there.items()
-        if queue in read
-        for part, offset in parts.items()
-    )
+    behind = 0
+    for queue, parts in there.items():
+        if queue in read:
+            behind += sum(max(0, int(offset) - int(read[queue].get(part, 0))) for part, offset in parts.items())
+    return behind
 
 
 def _end(_signal: int, _frame: FrameType | None) -> None:

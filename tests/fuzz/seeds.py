@@ -158,6 +158,17 @@ def _served() -> Seeds:
     yield "a-log", asked(produced, request(Api.FETCH, 4, topics=wanted, max_bytes=999, max_wait_ms=9))
 
 
+def _spark() -> Seeds:
+    known = {path.name: path.read_bytes()[1:] for path in sorted((CORPUS / "batch").iterdir())}
+    for name, data in known.items():
+        if len(data) < 1_000:
+            yield name, b"\1" + len(data).to_bytes(2, "big") + data
+    small = bytes(batch(70))
+    two = known["small-zstd"]
+    yield "many-and-packed", b"\1" + b"".join(len(one).to_bytes(2, "big") + one for one in (small, two, small))
+    yield "as-they-are", b"\0" + bytes(batch(3)) + bytes(batch(2))
+
+
 def _journals() -> Seeds:
     with tempfile.TemporaryDirectory() as path:
         db = plyvel.DB(path, create_if_missing=True, write_buffer_size=4096)
@@ -198,7 +209,7 @@ def _commands() -> Seeds:
         yield one.kind, c.encode(one)
     random = Random(11)
     for number in range(6):
-        yield f"changed-{number}", b"\0" + random.randbytes(120)
+        yield f"changed-{number}", b"\0" + random.randbytes(7 + 7 * number)
     yield "deep", b'{"kind":"set-settings","name":"q","token":"t","settings":{"a":' + b"[" * 900 + b"]" * 900 + b"}}"
     yield "half-a-pair", b'{"kind":"remove-node","token":"\\ud800","node":4}'
 
@@ -311,6 +322,7 @@ SEEDS = {
     "raft": _raft,
     "served": _served,
     "settings": _settings,
+    "spark": _spark,
     "values": _values,
 }
 

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from bench.peers.quorate_up import QuorateUp
 from tests.spark.stand import Stand
 from tests.support.broker_cluster import BrokerCluster
+from tests.support.spark_home import spark_home
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -43,6 +44,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     patch.setenv("PYTHONPATH", os.pathsep.join(paths))
     patch.setenv("PYSPARK_PYTHON", sys.executable)
+    patch.setenv("SPARK_HOME", spark_home(folder))
     builder = SparkSession.builder.master("local[2]").appName("tests")
     for name, value in _CONF.items():
         builder = builder.config(name, value)

@@ -56,6 +56,7 @@ class Nodes:
         folder: Path,
         founders: int = 3,
         *,
+        suspect_after_ms: int = 1_000,
         dead_after_s: int = 300,
         moves_at_once: int = 4,
         move_bytes_per_s: int = 64 << 20,
@@ -67,7 +68,7 @@ class Nodes:
         self._members = tuple(Member(node, self._endpoint(node, 200)) for node in range(1, founders + 1))
         self._clock = ClockSection(uncertainty_ms=uncertainty_ms)
         self._manager = ManagerSection(
-            suspect_after_ms=1_000,
+            suspect_after_ms=suspect_after_ms,
             dead_after_s=dead_after_s,
             moves_at_once=moves_at_once,
             move_bytes_per_s=move_bytes_per_s,

@@ -29,6 +29,7 @@ TARGETS: Final = {
     "raft": "replicas",
     "served": "served",
     "settings": "node_files",
+    "spark": "columns",
     "values": "values",
 }
 

@@ -51,18 +51,19 @@ COMMANDS: tuple[c.Command, ...] = (
 )
 """One of each kind, in an order in which each means something."""
 _EACH = tuple(map(c.encode, COMMANDS))
+_MOST = 6
 
 
 def commands(data: bytes) -> None:
     """Commands, one per line: each is read or refused, judged or refused, and the state stays whole.
 
-    After a zero byte: one command of each kind, each changed by so many of the bytes (`changed`).
+    After a zero byte: every seven bytes choose a good command, and change it (`changed`).
     """
     state = small_cluster()
     lines = data.split(b"\n")[:20]
     if data[:1] == b"\0":
-        share = len(data) // len(_EACH) + 1
-        lines = [changed(line, data[1 + n * share : 1 + (n + 1) * share]) for n, line in enumerate(_EACH)]
+        steps = [data[at : at + 7] for at in range(1, len(data), 7)][:_MOST]
+        lines = [changed(_EACH[step[0] % len(_EACH)], step[1:]) for step in steps]
     for line in lines:
         try:
             command = c.decode(line)

@@ -99,7 +99,8 @@ def until_held(cluster: BrokerCluster, queue: str, count: int) -> list[Message]:
 def test_archived_once_and_replayed_once(session: SparkSession, cluster: BrokerCluster, tmp_path: Path) -> None:
     source, sink, archive = cluster.topic(PARTITIONS), cluster.topic(PARTITIONS), str(tmp_path / "archive")
     produce(cluster, source, numbered(0, 600))
-    assert run("archive", cluster, source, "--to", archive, "--max-messages", "250")[0] == 0
+    code, heard = run("archive", cluster, source, "--to", archive, "--max-messages", "250")
+    assert code == 0, heard.lines
     produce(cluster, source, numbered(600, 700))
     code, heard = run("archive", cluster, source, "--to", archive)
     assert code == 0, heard.lines

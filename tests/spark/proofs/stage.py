@@ -19,6 +19,7 @@ from bench.peers.processes import await_condition
 from tests.spark.proofs.hooked import FOLDER, reached
 from tests.support.broker_cluster import BrokerCluster
 from tests.support.queue_contents import contents
+from tests.support.spark_home import spark_home
 
 START_S = 240.0
 """A JVM, a session and a first batch, on a machine that does other things too."""
@@ -29,6 +30,7 @@ class Driver:
 
     def __init__(self, spec: dict[str, str], hooks: Path, log: Path) -> None:
         self._log = log
+        home = spark_home(log.parent)
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.spark.proofs.driver", json.dumps(spec)],
@@ -36,7 +38,7 @@ class Driver:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env={**os.environ, FOLDER: str(hooks), "PYSPARK_PYTHON": sys.executable},
+                env={**os.environ, FOLDER: str(hooks), "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": home},
             )
 
     def __enter__(self) -> Driver:
