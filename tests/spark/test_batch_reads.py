@@ -70,7 +70,7 @@ def test_a_cut_is_the_same_for_ever(stand: Stand) -> None:
 
 
 def test_mistakes_are_named_before_anything_runs(stand: Stand) -> None:
-    with pytest.raises(PySparkException, match="option (?i:startingOffset): there is no such option"):
+    with pytest.raises(PySparkException, match=r"option (?i:startingOffset): there is no such option"):
         stand.read(subscribe="q", startingOffset="earliest")
     with pytest.raises(PySparkException, match=r"option startingOffsets: .* is no JSON"):
         stand.read(subscribe="q", startingOffsets='{"q":')
