@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -36,9 +36,21 @@ class BrokerCluster:
         """A new topic with a name of its own, led everywhere."""
         name = f"t{next(_numbers)}-{os.getpid()}"
         settings = {key.replace("_", "."): value for key, value in config.items()}
-        self.admin.create_topics([NewTopic(name, partitions, replicas, config=settings)])[name].result(30)
+        # A node that was started again a moment ago may still be missing to the one that is asked.
+        await_condition(
+            lambda: self._created(NewTopic(name, partitions, replicas, config=settings)), f"{name} is made", 30.0
+        )
         self.await_whole(name, partitions)
         return name
+
+    def _created(self, new: NewTopic) -> bool:
+        try:
+            self.admin.create_topics([new])[new.topic].result(30)
+        except KafkaException as failure:
+            if failure.args[0].code() != KafkaError.INVALID_REPLICATION_FACTOR:
+                raise
+            return False
+        return True
 
     def await_whole(self, topic: str, partitions: int = 1) -> None:
         """Wait until every partition has a leader and all its replicas are in sync."""
