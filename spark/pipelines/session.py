@@ -44,6 +44,8 @@ def open_session(name: str) -> SparkSession:
     for key, value in _SETTINGS.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
+    # Spark writes the stack of a query that fails; what it says is told in one line by `carry_out`.
+    session.sparkContext.setLogLevel("FATAL")
     register(session)
     return session
 
