@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import struct
+from copy import deepcopy
 from typing import Any, Final
 
 _STEP: Final = struct.Struct(">HB")
@@ -25,14 +26,14 @@ def changed(text: bytes, data: bytes) -> bytes:
         places = _places(whole)
         container, key = places[where % len(places)]
         if how < 2 * len(_OTHERS):
-            container[key] = _OTHERS[how % len(_OTHERS)]
+            container[key] = deepcopy(_OTHERS[how % len(_OTHERS)])
         elif how < 128:
             other, name = places[(where >> 8) * 31 % len(places)]
-            container[key] = json.loads(json.dumps(other[name]))
+            container[key] = deepcopy(other[name])
         elif container is not whole and how < 192:
             del container[key]
         elif isinstance(container, list) and container is not whole:
-            container.append(json.loads(json.dumps(container[key])))
+            container.append(deepcopy(container[key]))
         elif isinstance(container[key], int):
             container[key] += 1 - 2 * (how & 1)
     return json.dumps(whole[0]).encode()
