@@ -32,6 +32,8 @@ from quorate.consensus.core import GroupId, Millis, NodeId, ReplicaId, node_of
 _log = logging.getLogger(__name__)
 _CALL_S = 5.0
 _TRIES = 3
+_STUCK_MS = 10_000
+"""An election takes far less, so a group without a leader for so long has lost its majority."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +121,8 @@ class Manager:
         self._led_since: Millis | None = None
         self._tried: dict[GroupId, Millis] = {}
         """When a transfer was last asked for: not again at once, if it did not help."""
+        self._leaderless: dict[GroupId, Millis] = {}
+        """Groups that move and have no leader, and since when that was seen."""
 
     @property
     def state(self) -> ClusterState:
@@ -193,9 +197,16 @@ class Manager:
         return {group for group in self.state.by_group if self._directory.leader_of(group, now) is not None}
 
     def room(self) -> int:
-        """How many more moves may be begun now. Those of groups without a leader do not count: they may last for ever."""
-        found = map(self.state.by_group.__getitem__, self._led())
-        return self._settings.moves_at_once - sum(1 for queue, index in found if queue.partitions[index].target)
+        """How many more moves may be begun now.
+
+        Those of groups that have long been without a leader do not count: they may last for ever. A group that has just lost
+        its leader has the next one soon; a move that takes the leader's own place goes through such a moment each time.
+        """
+        now, led = self._now(), self._led()
+        moving = {group for group, (queue, index) in self.state.by_group.items() if queue.partitions[index].target}
+        self._leaderless = {group: self._leaderless.get(group, now) for group in moving - led}
+        stuck = sum(now - since >= _STUCK_MS for since in self._leaderless.values())
+        return self._settings.moves_at_once - len(moving) + stuck
 
     def stranded(self) -> Counter[NodeId]:
         """How many replicas each leaving node has for which there is no other node."""

@@ -26,6 +26,8 @@ from quorate.consensus.batch.header import max_timestamp
 from quorate.consensus.core.types import NO_OFFSET, Batch, BatchKind, Offset
 
 _SNAPSHOT_VERSION: Final = b"\x01"
+_MOST_BYTES: Final = 1 << 30
+"""Of a snapshot's JSON: far more than a node could hold as groups. What zlib packs can be a thousand times as large."""
 
 
 class Entry:
@@ -120,12 +122,24 @@ def _pack_entry(entry: Entry) -> list[Any]:
     return [None if info is None else [info.since_ms, *pack_info(info)], queues]
 
 
+def inflate(packed: bytes, most: int = _MOST_BYTES) -> bytes:
+    """What zlib packed, if it is whole and not larger than `most`. Raises BadGroupRecord."""
+    inflating = zlib.decompressobj()
+    try:
+        data = inflating.decompress(packed, most)
+    except zlib.error as error:
+        raise BadGroupRecord(f"a snapshot that cannot be read: {error}") from error
+    if not inflating.eof or inflating.unused_data:
+        raise BadGroupRecord(f"a snapshot that is cut, goes on after its end, or is larger than {most} bytes")
+    return data
+
+
 def _unpack(state: bytes) -> dict[str, Entry]:
     if state[:1] != _SNAPSHOT_VERSION:
         raise BadGroupRecord(f"a snapshot of version {state[0]}; this release knows {_SNAPSHOT_VERSION[0]}")
     try:
-        packed = read_json(zlib.decompress(state[1:]))
-    except (zlib.error, ValueError) as error:
+        packed = read_json(inflate(state[1:]))
+    except ValueError as error:
         raise BadGroupRecord(f"a snapshot that cannot be read: {error}") from error
     groups: dict[str, Entry] = {}
     for one in packed if isinstance(packed, list) else [packed]:

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from bench.peers.processes import await_condition
-from quorate.broker.protocol.builder import BatchBuilder
+from quorate.broker.protocol.builder import BatchBuilder, Producer
 from quorate.client import Client, TopicPartition
 from tests.support.broker_cluster import BrokerCluster
 
@@ -37,13 +37,14 @@ class Stand:
                 query.stop()
 
     def fill(self, topic: str, partition: int, values: Sequence[bytes], per_batch: int = 10) -> int:
-        """Append values, and return the offset of the first."""
-        first = -1
+        """Append values, each once whoever dies meanwhile, and return the offset of the first."""
+        first, me = -1, self.client.new_producer()
         for begin in range(0, len(values), per_batch):
             builder = BatchBuilder()
             for number, value in enumerate(values[begin : begin + per_batch]):
                 builder.append(1_700_000_000_000, b"k%d" % (begin + number), value, (("h", value),))
-            base = self.client.produce(TopicPartition(topic, partition), builder.build()).base_offset
+            batch = builder.build(producer=Producer(me.id, me.epoch, begin))
+            base = self.client.produce(TopicPartition(topic, partition), batch).base_offset
             first = base if first < 0 else first
         return first
 

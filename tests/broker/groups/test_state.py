@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.broker.groups import BadGroupRecord, GroupsState, build_batch, decode_change, encode_change, partition_of
+from quorate.broker.groups.state import inflate
 from quorate.broker.groups.values import (
     Change,
     GroupDropped,
@@ -78,6 +79,7 @@ def test_state_does_not_depend_on_how_it_was_reached(log: list[list[Change]], da
         b"\x02",
         b"\x01",
         b"\x01" + zlib.compress(b"[]")[:-2],
+        b"\x01" + zlib.compress(b"[]") + b"[]",
         b"\x01" + zlib.compress(b"{}"),
         b"\x01" + zlib.compress(b"[" * 100_000),
         b"\x01" + zlib.compress(b'[["g",null,{}],["g",null,{}]]'),
@@ -92,6 +94,13 @@ def test_a_snapshot_that_cannot_be_read_is_refused_and_changes_nothing(bad: byte
     with pytest.raises(BadGroupRecord):
         state.load(Offset(99), bad)
     assert (state.save(), state.applied) == (before, 0)
+
+
+def test_a_snapshot_that_swells_beyond_measure_is_refused_before_it_does() -> None:
+    packed = zlib.compress(bytes(1_000_000))
+    assert len(inflate(packed, 1_000_000)) == 1_000_000
+    with pytest.raises(BadGroupRecord, match="larger than 999999 bytes"):
+        inflate(packed, 999_999)
 
 
 def test_snapshot_is_compact() -> None:
