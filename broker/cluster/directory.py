@@ -86,9 +86,10 @@ class Directory:
             self.learn(group, node, term)
 
     def connected(self, node: NodeId, up: bool, now: Millis) -> None:
-        """The connection with a node was made, or broke: a node that dies is noticed so long before its silence is."""
+        """The connection with a node was made, or broke: a node that dies or is back is noticed long before its status."""
         if up:
             self._lost.pop(node, None)
+            self._heard[node] = now
         else:
             self._lost.setdefault(node, now)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from quorate.broker.cluster import commands as c
 from quorate.broker.cluster.calls import CallFailed
+from quorate.broker.cluster.directory import Health
 from quorate.broker.cluster.manager import plan_and_change
 from quorate.broker.cluster.placement import NoPlace, load_of, place
 from quorate.broker.cluster.queue_settings import SETTINGS, BadSetting, check_settings
@@ -39,6 +41,7 @@ from quorate.consensus.core import NodeId
 _PRODUCER_BLOCK = 1_000
 _CHANGE_S = 10.0
 _LOOK_AGAIN_S = 0.01
+_RETURN_S = 2.0
 _LEAST_COMMIT_S, _MOST_COMMIT_S = 1.0, 300.0
 
 _CODES = {
@@ -149,6 +152,8 @@ class NodeBackend:
         if new.name in self._state.queues:
             raise KafkaFailure(Error.TOPIC_ALREADY_EXISTS, f"there is a queue {new.name!r} already")
         settings = _checked({name: value for name, value in new.settings.items() if value is not None})
+        replicas = self._node.settings.queues.replication if new.replication == -1 else new.replication
+        await self._until_enough(replicas, timeout_s)
         placement = self._placement(new)
         if validate_only:
             return CreatedQueue(bytes(16), len(placement), len(placement[0]))
@@ -193,6 +198,21 @@ class NodeBackend:
             return place(partitions, replication, state.nodes, self._node.manager.usable(), load_of(state))
         except NoPlace as error:
             raise KafkaFailure(Error.INVALID_REPLICATION_FACTOR, str(error)) from error
+
+    async def _until_enough(self, replicas: int, timeout_s: float) -> None:
+        """A node that was silent for a moment may be coming back: better a short wait than too few copies, or a refusal."""
+        clock, node = asyncio.get_running_loop().time, self._node
+        deadline = clock() + min(timeout_s, _RETURN_S)
+        while clock() < deadline:
+            now = node.now()
+            seem = Counter(
+                node.directory.health(one, now)
+                for one, info in self._state.nodes.items()
+                if info.membership is Membership.JOINED
+            )
+            if seem[Health.ALIVE] >= replicas or not seem[Health.SUSPECT]:
+                return
+            await asyncio.sleep(_LOOK_AGAIN_S)
 
     async def _until_led(self, name: str, timeout_s: float) -> None:
         """A client that was told of a queue uses it at once: wait for its leaders, but not for ever."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from tests.support.node_processes import Nodes, until
@@ -33,3 +34,23 @@ def test_replicas_are_spread_over_racks_and_leaders_come_back(tmp_path: Path) ->
         nodes.start(3)
         nodes.await_ready(3)
         until(at_home, "node 3 leads again what it led before")
+
+
+def test_a_queue_can_be_made_as_soon_as_a_node_is_back(tmp_path: Path) -> None:
+    """The node that is asked may not have heard of it again: it used to answer that there are too few nodes."""
+    with Nodes(tmp_path, suspect_after_ms=300) as nodes:
+        for number in range(3):
+            nodes.kill(3)
+            until(lambda: nodes.nodes()[3]["state"] == "suspect", "node 3 is missed")
+            nodes.start(3)
+            nodes.await_ready(3)
+            nodes.create(f"orders-{number}", 2)
+
+
+def test_a_queue_that_needs_a_dead_node_is_refused(tmp_path: Path) -> None:
+    with Nodes(tmp_path, suspect_after_ms=300) as nodes:
+        nodes.kill(3)
+        until(lambda: nodes.nodes()[3]["state"] == "suspect", "node 3 is missed")
+        with pytest.raises(KafkaException) as refused:
+            nodes.create("orders", 2)
+        assert refused.value.args[0].code() == KafkaError.INVALID_REPLICATION_FACTOR
