@@ -136,6 +136,7 @@ class Follower(Replica):
             return self.stop(f"a leader's log differs at {last + 1}, at or below the commit offset {log.commit}")
         if last < log.handed:
             self._truncated = last if self._truncated is None else min(self._truncated, last)
+            self._cut = self._sequence
         if log.truncate(last):
             self._configured()
 
@@ -175,6 +176,7 @@ class Follower(Replica):
         log.install(message.snapshot)
         self._snapshot = message.snapshot
         self._truncated = None
+        self._cut = self._sequence
         self._moved_start = False
         # Until the snapshot is durable the disk still holds the old log, so there must be no campaign on the new one.
         self._snapshot_sequence = self._sequence + 1

@@ -125,9 +125,12 @@ class Raft(Elections):
         """Whether the log that was written is the log we have.
 
         After a change of term the old completion says nothing: the tail may have been replaced, and a batch of the old term
-        must not be confirmed in the name of the new one. The write of the new term's hard state will say it again.
+        must not be confirmed in the name of the new one. The write of the new term's hard state will say it again. Nor does
+        what was written before the log was cut. Only a peer that is no Raft leader then gives us another batch with the same
+        offset and term, but not even that may make us take for durable what is not.
         """
-        return token.term == self.term and self.log.terms.matches(token.last, token.last_term)
+        cut = token.sequence <= self._cut
+        return not cut and token.term == self.term and self.log.terms.matches(token.last, token.last_term)
 
     def _stable_to(self, last: Offset) -> None:
         if last > self.log.stable:

@@ -47,6 +47,7 @@ class Replica(ABC):
     __slots__ = (
         "_ack",
         "_awake",
+        "_cut",
         "_durable",
         "_hard_state",
         "_heartbeat_due",
@@ -166,6 +167,8 @@ class Replica(ABC):
         """The newest write that somebody waits for."""
         self._durable = 0
         """The newest write that came back."""
+        self._cut = 0
+        """The newest write that had been taken when batches that it may hold were dropped."""
         self._snapshot_sequence = 0
 
         # After a restart there may be committed batches to apply.

@@ -13,6 +13,8 @@ from quorate.broker.protocol.kafka.errors import Error
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _AUTO_CREATE_MS = 5_000
 _NO_ID = bytes(16)
+_FIRST_BY_ID = 12
+"""The first version of Metadata in which a topic may be asked for by its id, and have no name in the answer."""
 _GROUP_KEY, _TRANSACTION_KEY = 0, 1
 _BROKERS = 1
 _LOOK_AGAIN_S = 0.005
@@ -39,8 +41,8 @@ def metadata(context: Context, call: Call, message: Message) -> Message | Later:
         missing = [topic["name"] for topic in wanted if topic.get("name") and context.backend.queue(topic["name"]) is None]
         missing = [name for name in dict.fromkeys(missing) if valid_name(name)]
         if missing:
-            return _create_first(context, wanted, missing)
-    return _elected(context, lambda: [_wanted(context.backend, topic) for topic in wanted])
+            return _create_first(context, call, wanted, missing)
+    return _elected(context, lambda: [_wanted(context.backend, topic, call.version) for topic in wanted])
 
 
 async def _elected(context: Context, look: Look) -> Message:
@@ -62,11 +64,11 @@ def _electing(found: Sequence[Found]) -> bool:
     return any(partition.electing for queue in found if isinstance(queue, QueueView) for partition in queue.partitions)
 
 
-async def _create_first(context: Context, wanted: Sequence[Message], missing: Sequence[str]) -> Message:
+async def _create_first(context: Context, call: Call, wanted: Sequence[Message], missing: Sequence[str]) -> Message:
     new = [NewQueue(name, -1, -1, None, {}) for name in missing]
     # What could not be created is still unknown, and is answered so: the client asks again.
     await context.backend.create_queues(new, validate_only=False, timeout_ms=_AUTO_CREATE_MS)
-    return _metadata(context.backend, [_wanted(context.backend, topic) for topic in wanted])
+    return _metadata(context.backend, [_wanted(context.backend, topic, call.version) for topic in wanted])
 
 
 def _metadata(backend: Backend, found: Sequence[Found]) -> Message:
@@ -80,8 +82,10 @@ def _metadata(backend: Backend, found: Sequence[Found]) -> Message:
     }
 
 
-def _wanted(backend: Backend, topic: Message) -> Found:
+def _wanted(backend: Backend, topic: Message, version: int) -> Found:
     name, id = topic.get("name"), bytes(topic.get("topic_id") or _NO_ID)
+    if name is None and version < _FIRST_BY_ID:
+        return _no_topic(Error.INVALID_REQUEST, "", id)
     if name is None:
         queue = backend.queue_by_id(id)
         return queue if queue is not None else _no_topic(Error.UNKNOWN_TOPIC_ID, None, id)

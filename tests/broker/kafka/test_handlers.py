@@ -153,6 +153,15 @@ def test_metadata_of_what_is_not_there() -> None:
     assert [topic["error_code"] for topic in topics] == codes
 
 
+@pytest.mark.parametrize("version", [10, 11])
+def test_metadata_by_id_in_a_version_that_has_the_field_but_not_the_feature(version: int) -> None:
+    """The answer cannot do without a name there, so even a queue that exists is not found by its id."""
+    wanted = [{"topic_id": b"n" * 16, "name": None}, {"name": "t"}]
+    no, yes = ask(Api.METADATA, version, {"topics": wanted})["topics"]
+    assert (no["error_code"], no["name"], no["topic_id"]) == (Error.INVALID_REQUEST, "", b"n" * 16)
+    assert (yes["error_code"], yes["name"]) == (0, "t")
+
+
 @pytest.mark.parametrize("version", range(13))
 def test_metadata_of_everything(version: int) -> None:
     answer = ask(Api.METADATA, version, {"topics": None if version else []})

@@ -225,6 +225,31 @@ def test_a_stale_completion_confirms_nothing_of_the_new_tail() -> None:
     assert (member.raft.log.stable, member.applied) == (1, [(0, 1)])
 
 
+def test_a_completion_from_before_a_cut_confirms_nothing_even_if_offset_and_term_are_the_same() -> None:
+    """No leader of Raft gives two batches with one offset and one term. A peer that does must not pass for a disk."""
+    member = Member(auto=False)
+    member.hear(append(-1, 0, *(data(base, 1) for base in range(4)), term=2))
+    ((old, _),) = member.waiting
+    member.hear(append(0, 1, data(1, 2), term=2))
+    member.hear(append(0, 1, data(1, 1), data(2, 1), data(3, 1), term=2))
+    member.raft.persisted(old)
+    member.raft.check_invariants()
+    assert member.raft.log.stable == -1
+    member.raft.persisted(member.waiting[-1][0])
+    assert member.raft.log.stable == 3
+
+
+def test_a_completion_from_before_a_snapshot_confirms_nothing_after_it() -> None:
+    member = Member(auto=False)
+    member.hear(append(-1, 0, *log_of(1, 1, 1, 2), term=3))
+    ((old, _),) = member.waiting
+    member.hear(install(2, 2, term=3))
+    member.raft.step(append(2, 2, data(3, 2), term=3))
+    member.raft.persisted(old)
+    member.raft.check_invariants()
+    assert (member.raft.log.last, member.raft.log.stable) == (3, 2)
+
+
 def test_after_a_failed_fsync_the_replica_says_nothing_more() -> None:
     member = Member(auto=False)
     member.hear(append(-1, 0, data(0, 1)))
