@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -98,62 +99,103 @@ def run(
     The folder holds history.jsonl, the nodes' logs, and report.html: open that one. The cluster's own data stays in
     it only if something was found.
     """
-    from quorate.chaos import systems
-    from quorate.chaos.runner import Order
-    from quorate.chaos.workloads import WORKLOADS
-
-    if workload not in WORKLOADS:
-        raise click.UsageError(f"there is no workload {workload!r}; there are {', '.join(WORKLOADS)}")
+    drawn = int(time.time()) % 1_000_000 if seed is None else seed
     names = tuple(name for name in nemesis.replace(" ", "").split(",") if name and name != "none")
-    if unknown := [name for name in names if systems.nemeses() and name not in systems.nemeses()]:
-        raise click.UsageError(f"there is no nemesis {unknown[0]!r}; there are {', '.join(systems.nemeses())}, and none")
-    if against and (sabotage or faketime):
-        raise click.UsageError("--sabotage and --faketime are for a cluster that chaos starts itself")
-    seed = int(time.time()) % 1_000_000 if seed is None else seed
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-    folder = folder if folder is not None else Path(f"chaos-{workload}-{seed}-{stamp}")
-    if folder.exists() and any(folder.iterdir()):
-        raise click.UsageError(f"{folder} is not empty: a run never writes over another one. Name a new --dir")
-    options = [
-        "--workload",
-        workload,
-        "--nemesis",
-        ",".join(names) or "none",
-        "--seconds",
-        f"{seconds:g}",
-        "--seed",
-        str(seed),
-    ]
-    options += ["--rate", f"{rate:g}", *(["--against", against] if against else ["--nodes", str(nodes)])]
-    options += [
-        *(["--faketime"] if faketime else []),
-        *(["--fail-fast"] if fail_fast else []),
-        *(["--sabotage", sabotage] if sabotage else []),
-    ]
-    order = Order(
+    asked = _Asked(
         workload=workload,
-        nemesis=names,
+        nemeses=names,
         seconds=seconds,
-        seed=seed,
+        seed=drawn,
         rate=rate,
-        folder=folder.absolute(),
-        command=shlex.join(["quorate", "chaos", "run", *options]),
+        nodes=nodes,
+        against=against,
+        sabotage=sabotage,
+        faketime=faketime,
         fail_fast=fail_fast,
     )
-    try:
-        data = order.folder / "cluster"
-        system = (
-            systems.running_cluster(against, data)
-            if against
-            else systems.local_cluster(data, nodes, sabotage, faketime=faketime)
-        )
-        make = systems.nemesis_maker()
-    except systems.Missing as error:
-        raise click.ClickException(str(error)) from error
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
-    result = carry_out(order, system, make)
+    asked.check()
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    folder = folder if folder is not None else Path(f"chaos-{workload}-{drawn}-{stamp}")
+    if folder.exists() and any(folder.iterdir()):
+        raise click.UsageError(f"{folder} is not empty: a run never writes over another one. Name a new --dir")
+    order = asked.order(folder.absolute())
+    system, make_nemesis = asked.parts(order.folder / "cluster")
+    result = carry_out(order, system, make_nemesis)
     raise SystemExit(0 if result.good else 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """What the command line of one run says."""
+
+    workload: str
+    nemeses: tuple[str, ...]
+    seconds: float
+    seed: int
+    rate: float
+    nodes: int
+    against: str | None
+    sabotage: str | None
+    faketime: bool
+    fail_fast: bool
+
+    def check(self) -> None:
+        """Raise UsageError for names that there are not, and for what does not go together."""
+        from quorate.chaos import systems
+        from quorate.chaos.workloads import WORKLOADS
+
+        if self.workload not in WORKLOADS:
+            raise click.UsageError(f"there is no workload {self.workload!r}; there are {', '.join(WORKLOADS)}")
+        known = systems.nemeses()
+        if unknown := [name for name in self.nemeses if known and name not in known]:
+            raise click.UsageError(f"there is no nemesis {unknown[0]!r}; there are {', '.join(known)}")
+        if self.against and (self.sabotage or self.faketime):
+            raise click.UsageError("--sabotage and --faketime are for a cluster that chaos starts itself")
+
+    def command(self) -> str:
+        """The command that does the same once more."""
+        options = {
+            "--workload": self.workload,
+            "--nemesis": ",".join(self.nemeses) or "none",
+            "--seconds": f"{self.seconds:g}",
+            "--seed": str(self.seed),
+            "--rate": f"{self.rate:g}",
+            "--nodes": None if self.against else str(self.nodes),
+            "--against": self.against,
+            "--sabotage": self.sabotage,
+        }
+        words = [word for name, value in options.items() if value for word in (name, value)]
+        words += [name for name, is_set in (("--faketime", self.faketime), ("--fail-fast", self.fail_fast)) if is_set]
+        return shlex.join(["quorate", "chaos", "run", *words])
+
+    def order(self, folder: Path) -> Order:
+        """What the runner is told."""
+        from quorate.chaos.runner import Order
+
+        return Order(
+            workload=self.workload,
+            nemesis=self.nemeses,
+            seconds=self.seconds,
+            seed=self.seed,
+            rate=self.rate,
+            folder=folder,
+            command=self.command(),
+            fail_fast=self.fail_fast,
+        )
+
+    def parts(self, data: Path) -> tuple[System, MakeNemesis]:
+        """The cluster, and what breaks it. Raises UsageError, or ClickException if something is missing here."""
+        from quorate.chaos import systems
+
+        try:
+            if self.against:
+                return systems.running_cluster(self.against, data), systems.nemesis_maker()
+            system = systems.local_cluster(data, self.nodes, self.sabotage, faketime=self.faketime)
+            return system, systems.nemesis_maker()
+        except systems.Missing as error:
+            raise click.ClickException(str(error)) from error
+        except ValueError as error:
+            raise click.UsageError(str(error)) from error
 
 
 def carry_out(order: Order, system: System, make_nemesis: MakeNemesis) -> Result:
