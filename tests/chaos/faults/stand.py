@@ -30,6 +30,8 @@ class Stand:
         self.admin = AdminClient(common)
         # A node that is paused keeps its connections: without a short timeout a client waits a minute for it.
         brisk = {"socket.timeout.ms": 3_000, "request.timeout.ms": 3_000, "delivery.timeout.ms": int(PATIENCE_S * 1000)}
+        # A topic that is gone stays gone: only a bug that was planted loses one.
+        brisk["topic.metadata.propagation.max.ms"] = 5_000
         self._producer = Producer(common | brisk | {"acks": "all", "enable.idempotence": idempotent, "linger.ms": 0})
 
     async def create(self) -> None:
