@@ -68,7 +68,7 @@ class ApacheKafka:
         return {node: process.pid for node, process in self._processes.items() if process.poll() is None}
 
     def start(self) -> str:
-        self._classpath = maven.classpath()
+        self._classpath = maven.classpath(maven.kafka())
         base = free_base_port([*self._ids, *(100 + node for node in self._ids)])
         self._ports = {node: base + node for node in self._ids}
         self._controller_ports = {node: base + 100 + node for node in self._ids}

@@ -40,10 +40,9 @@ class Library:
     version: str
 
 
-KAFKA = (
-    Library("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
-    Library("org.apache.kafka", "kafka-tools", KAFKA_VERSION),
-)
+def kafka(version: str = KAFKA_VERSION) -> tuple[Library, ...]:
+    """Kafka of this version, its tools among it."""
+    return Library("org.apache.kafka", "kafka_2.13", version), Library("org.apache.kafka", "kafka-tools", version)
 
 
 def cache_folder() -> Path:
@@ -59,7 +58,7 @@ def java() -> str:
     return path
 
 
-def classpath(libraries: tuple[Library, ...] = KAFKA) -> str:
+def classpath(libraries: tuple[Library, ...]) -> str:
     """A Java class path with these libraries and all that they need at run time. Raises NotHere."""
     return f"{_fetched(libraries, alone=False)}/*"
 

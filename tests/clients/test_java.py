@@ -22,10 +22,10 @@ PARTITIONS = 6
 _TOOLS = "org.apache.kafka.tools."
 
 
-@pytest.fixture(scope="module")
-def classpath() -> str:
+@pytest.fixture(scope="module", params=["3.9.0", "4.1.0"])
+def classpath(request: pytest.FixtureRequest) -> str:
     try:
-        return maven.classpath()
+        return maven.classpath(maven.kafka(request.param))
     except NotHere as missing:
         pytest.skip(f"the Java client is not here: {missing}")
 
