@@ -272,6 +272,9 @@ class Driver:
     def _durable(self, group: Group, write: Write) -> None:
         if write.after:
             self._send(write.after)
+            if self._writes.here:
+                # Somebody waits for this answer, and nothing can join it: it leaves before the core thinks on.
+                self._flush()
         group.raft.persisted(write.persist.token)
         if group.proposals.local and group.leads:
             for proposal in group.proposals.stored(group.raft, group.raft.log.stable):

@@ -48,6 +48,8 @@ class Writes:
         """How many writes of all groups are not finished."""
         self._lone: tuple[Group, Persist] | None = None
         """The only write under way: it may be carried out here."""
+        self.here = False
+        """A write is being carried out on this thread, alone."""
         self._closed = False
 
     def close(self) -> None:
@@ -116,7 +118,10 @@ class Writes:
         group, persist = self._lone
         self._lone = None
         begin = time.perf_counter()
-        if not self._pool.write_here(group.store, persist, group.written):
+        self.here = True
+        carried_out = self._pool.write_here(group.store, persist, group.written)
+        self.here = False
+        if not carried_out:
             self._hand_to_pool(group, persist)
         self._patience.spent(time.perf_counter() - begin)
         self._on_lone()
