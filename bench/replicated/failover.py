@@ -82,8 +82,8 @@ def measure(folder: Path, kills: int, say: Callable[[str], None], seed: int = 1,
 
 
 def _longest_between(gaps: list[tuple[float, float]], kill: float, next_kill: float) -> float:
-    """The longest gap after a kill and before the next; gaps too short to be noted count as none."""
-    return max((end - begin for begin, end in gaps if end >= kill and begin < min(next_kill, kill + 5)), default=0.0)
+    """The longest gap that ended after a kill and before the next; gaps too short to be noted count as none."""
+    return max((end - begin for begin, end in gaps if kill <= end < next_kill and begin < kill + 5), default=0.0)
 
 
 async def _settled(nodes: NodeProcesses, spec: ClientSpec, then_s: float) -> int:
