@@ -67,16 +67,15 @@ class NodeAdmin:
             partition = queue.partitions[index]
             if partition.target is not None:
                 moving.update(one >> 32 for one in partition.replicas if one not in partition.target)
-        led: dict[int, int] = {}
-        for leader in node.directory.leaders.values():
-            led[leader.node] = led.get(leader.node, 0) + 1
+        # Of queues, like the replicas: the metadata's own leader is named by `manager` in `cluster`.
+        led = Counter(leader.node for group, leader in node.directory.leaders.items() if group in node.state.by_group)
         return [
             {
                 "id": one.id,
                 "state": _state(one, node.directory.health(one.id, now).value),
                 "rack": one.rack,
                 "replicas": load[one.id],
-                "leaders": led.get(one.id, 0),
+                "leaders": led[one.id],
                 "moving": moving[one.id],
                 "stranded": stranded[one.id],
                 "kafka": f"{one.host}:{one.kafka_port}",

@@ -28,6 +28,9 @@ def test_replicas_are_spread_over_racks_and_leaders_come_back(tmp_path: Path) ->
 
         until(at_home, "every partition is led by its first replica")
         assert any(one["replicas"][0] == 3 for one in nodes.partitions())
+        # The metadata's own leader is no partition's.
+        led = sum(one["leaders"] for one in nodes.nodes().values())
+        assert led == len(nodes.partitions())
         nodes.kill(3)
         until(lambda: all(one["leader"] not in (None, 3) for one in nodes.partitions()), "others lead")
         assert not at_home()
