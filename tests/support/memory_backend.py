@@ -216,7 +216,8 @@ class MemoryBackend:
     async def alter_settings(
         self, kind: ResourceKind, name: str, changes: Sequence[Alteration], *, validate_only: bool
     ) -> None:
-        raise KafkaFailure(Error.INVALID_CONFIG, f"{changes[0].name} is fixed")
+        if changes:
+            raise KafkaFailure(Error.INVALID_CONFIG, f"{changes[0].name} is fixed")
 
     async def new_producer_id(self) -> ProducerId:
         return ProducerId(77, 0)
