@@ -52,6 +52,7 @@ from quorate.consensus.transport import frames
 from quorate.consensus.transport.handshake import Identity, Refusal, encode_greeting, encode_refusal
 from tests.broker.partition.lab import batch
 from tests.broker.partition.test_state import placed
+from tests.fuzz.targets import clients
 from tests.fuzz.targets.consumer_groups import CHANGES, small_groups
 from tests.fuzz.targets.logs import LOGS
 from tests.fuzz.targets.metadata import COMMANDS, small_cluster
@@ -204,6 +205,26 @@ def _partition() -> Seeds:
     yield "log-start", b"\x26" + (2 + 1).to_bytes(8, "big")
 
 
+def _client() -> Seeds:
+    good, lost = bytes([clients.GOOD]), bytes([clients.LOST])
+    for number in range(len(clients.OPERATIONS)):
+        changed = bytes([clients.CHANGED]) + b"\x00\x06" + b"\x00\x04\x07" + b"\x00\x14\xff"
+        yield f"operation-{number}", bytes([number]) + 3 * good
+        yield f"hindered-{number}", bytes([number]) + good + lost + good + changed + 4 * good
+    yield "noise", b"\x04" + good + bytes([clients.RAW]) + b"\x00\x08" + b"\x00\x03" * 4
+
+
+def _offsets() -> Seeds:
+    yield "offsets", b'{"a":{"0":12,"1":-2},"q":{"7":5}}'
+    yield "partitions", b'{"a":[0,1],"q":[7]}'
+    yield "doubled", b'{"a":{"0":12,"0":3}}'
+    yield "deep", b"[" * 4_000
+    yield "digits", b'{"a":{"0":' + b"9" * 4_050 + b"}}"
+    random = Random(15)
+    for number in range(8):
+        yield f"changed-{number}", bytes([number % 2]) + random.randbytes(3 + number % 4 * 3)
+
+
 def _commands() -> Seeds:
     for one in COMMANDS:
         yield one.kind, c.encode(one)
@@ -307,6 +328,7 @@ def _history() -> Seeds:
 
 
 SEEDS = {
+    "client": _client,
     "cluster": _cluster,
     "commands": _commands,
     "folder": _folder,
@@ -317,6 +339,7 @@ SEEDS = {
     "journals": _journals,
     "log": _log,
     "notes": _notes,
+    "offsets": _offsets,
     "partition": _partition,
     "peer": _peer,
     "raft": _raft,

@@ -13,6 +13,7 @@ from typing import Final
 TARGETS: Final = {
     "answers": "replies",
     "batch": "batches",
+    "client": "clients",
     "cluster": "metadata",
     "commands": "metadata",
     "folder": "node_files",
@@ -24,6 +25,7 @@ TARGETS: Final = {
     "kafka": "requests",
     "log": "logs",
     "notes": "between_nodes",
+    "offsets": "option_texts",
     "partition": "partitions",
     "peer": "peers",
     "raft": "replicas",
