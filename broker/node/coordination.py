@@ -199,6 +199,7 @@ class Coordination:
 
     def close(self) -> None:
         """Let go. Whoever still waits is told that the coordinator has moved."""
+        self._serves_from = None
         self.coordinator.deposed()
         self.settle()
         if self._timer is not None:
