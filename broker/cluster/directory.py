@@ -125,6 +125,10 @@ class Directory:
         lost = self._lost.get(leader.node) if leader is not None else None
         return lost is not None and now - lost < _ELECTING_MS
 
+    def lost_lately(self, now: Millis) -> bool:
+        """Whether any group can be `electing` at all."""
+        return any(now - lost < _ELECTING_MS for lost in self._lost.values())
+
     def health(self, node: NodeId, now: Millis) -> Health:
         """How a node seems."""
         if node == self._me:

@@ -26,6 +26,7 @@ from quorate.broker.cluster.values import (
     Refused,
     valid_queue_name,
 )
+from quorate.broker.groups.logs import NO_LOG
 from quorate.consensus.batch.header import max_timestamp
 from quorate.consensus.core import Batch, BatchKind, GroupId, NodeId, Offset, ReplicaId, node_of, replica_id
 from quorate.consensus.core.types import NO_OFFSET, incarnation_of
@@ -333,6 +334,15 @@ class ClusterState:
         self.queues[queue.name] = self.by_id[queue.id] = queue
         for index, partition in enumerate(queue.partitions):
             self.by_group[partition.group] = (queue, index)
+
+    def log_of(self, queue: str, partition: int) -> int:
+        """The group of a partition, or NO_LOG. With `is_gone` this fits `Logs` of the coordinators."""
+        found = self.queues.get(queue)
+        return found.partitions[partition].group if found and 0 <= partition < len(found.partitions) else NO_LOG
+
+    def is_gone(self, log: int) -> bool:
+        """Whether a partition's group was deleted. Their numbers only rise, so a higher one is new to this copy."""
+        return 0 < log < self.next_group and log not in self.by_group
 
     def replicas(self) -> list[ReplicaId]:
         """Every replica that there should be, those on their way included."""

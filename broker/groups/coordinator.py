@@ -15,6 +15,7 @@ from quorate.broker.groups.answers import join_error, sync_error
 from quorate.broker.groups.desk import Desk
 from quorate.broker.groups.effects import Done, Effects
 from quorate.broker.groups.joining import Joining
+from quorate.broker.groups.logs import Logs, NoLogs
 from quorate.broker.groups.membership import Membership
 from quorate.broker.groups.offsets import Offsets, Partitions, commit_response, fetch_error
 from quorate.broker.groups.rebalance import Rebalancer
@@ -46,8 +47,14 @@ _TOLD = {Standing.AWAY: Error.NOT_COORDINATOR, Standing.LOADING: Error.COORDINAT
 class Coordinator:
     """One per replica of a `@groups` partition. After each call: `take` the effects, and look at `next_deadline`."""
 
-    def __init__(self, state: GroupsState, new_id: Callable[[], str], settings: GroupSettings = DEFAULT_SETTINGS) -> None:
-        self._desk = Desk(state, new_id, settings)
+    def __init__(
+        self,
+        state: GroupsState,
+        new_id: Callable[[], str],
+        settings: GroupSettings = DEFAULT_SETTINGS,
+        logs: Logs | None = None,
+    ) -> None:
+        self._desk = Desk(state, new_id, settings, logs or NoLogs())
         self._rebalancer = Rebalancer(self._desk)
         self._joining = Joining(self._desk, self._rebalancer)
         self._membership = Membership(self._desk, self._rebalancer)
@@ -178,12 +185,14 @@ class Coordinator:
     # Housekeeping
 
     def forget_queue(self, now: Millis, queue: str) -> None:
-        """A queue was deleted: drop its offsets. Does nothing on a replica that does not serve."""
+        """A queue was deleted: drop its offsets. Does nothing on a replica that does not serve: what it leaves is told to
+        nobody, and dropped by `expire_offsets`."""
         if not self._refusal(now, ""):
             self._offsets.forget_queue(queue)
 
     def expire_offsets(self, now: Millis, wall_ms: int) -> None:
-        """Drop offsets that are past their retention. Call it every few minutes; `wall_ms` is the log's kind of time."""
+        """Drop offsets that are past their retention, or of deleted queues. Call it every few minutes; `wall_ms` is the
+        log's kind of time."""
         if not self._refusal(now, ""):
             self._offsets.expire(wall_ms)
 

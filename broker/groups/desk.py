@@ -8,6 +8,7 @@ from heapq import heappop, heappush
 from quorate.broker.groups.effects import Answer, Append, Confirm, Done, Effects, Outcome, Report, Response
 from quorate.broker.groups.errors import Failure
 from quorate.broker.groups.group import Group
+from quorate.broker.groups.logs import Logs
 from quorate.broker.groups.phases import Phase
 from quorate.broker.groups.records import encode_change
 from quorate.broker.groups.settings import GroupSettings
@@ -23,9 +24,10 @@ Then = Callable[[Error], None]
 class Desk:
     """Invariants: `open` has every effect whose outcome is not known yet; a group in the heap has `scheduled` < FAR."""
 
-    def __init__(self, state: GroupsState, new_id: Callable[[], str], settings: GroupSettings) -> None:
+    def __init__(self, state: GroupsState, new_id: Callable[[], str], settings: GroupSettings, logs: Logs) -> None:
         self.state = state
         self.new_id = new_id
+        self.logs = logs
         self.settings = settings
         self.now = Millis(0)
         self.groups: dict[str, Group] = {}

@@ -34,8 +34,8 @@ class Offsets:
         group = desk.make(group_id)
         if who.member_id in group.members:
             group.members[who.member_id].touch(desk.now)
-        changes: list[Change] = [
-            OffsetCommitted(group_id, queue, place.partition, place.offset, place.leader_epoch, place.metadata or "")
+        changes = [
+            self._commit(group_id, queue, place)
             for queue, places in queues.items()
             for place in places
             if not self._too_large(place)
@@ -45,6 +45,10 @@ class Offsets:
         else:
             desk.answer(done, self._committed(queues, Error.NONE))
         return None
+
+    def _commit(self, group_id: str, queue: str, place: OffsetToCommit) -> Change:
+        log = self._desk.logs.log_of(queue, place.partition)
+        return OffsetCommitted(group_id, queue, place.partition, place.offset, place.leader_epoch, place.metadata or "", log)
 
     def _commit_refusal(self, group: Group | None, who: Identity) -> Error:
         simple = who.generation_id < 0 and not who.member_id
@@ -84,7 +88,9 @@ class Offsets:
         desk.confirm(answer)
 
     def _fetched(self, group_id: str, queues: Partitions | None) -> Response:
-        known = self._desk.state.offsets(group_id)
+        # A queue that was made again under its name begins anew, whether or not the old offsets are dropped by now.
+        logs = self._desk.logs
+        known = {key: place for key, place in self._desk.state.offsets(group_id).items() if not logs.is_gone(place.log)}
         if queues is None:
             every: dict[str, list[int]] = {}
             for queue, partition in sorted(known):
@@ -144,18 +150,26 @@ class Offsets:
         return None
 
     def forget_queue(self, queue: str) -> None:
-        """A queue was deleted. Should the append be lost, the next call does it."""
+        """A queue was deleted. Should nobody serve now, or the append be lost, `expire` does it."""
         offsets = (entry.offsets for entry in self._desk.state.groups.values())
         if any(key[0] == queue for known in offsets for key in known) or self._desk.open:
             self._desk.append(None, [QueueForgotten(queue)], lambda _: None)
 
     def expire(self, wall_ms: int) -> None:
-        """Drop what groups that have been empty for too long have committed, and groups of which nothing is left."""
+        """Drop what was committed for logs that are gone, what groups that have been empty for too long have committed, and
+        groups of which nothing is left."""
         desk = self._desk
         horizon = wall_ms - desk.settings.offset_retention_ms
         for name, entry in list(desk.state.groups.items()):
             group = desk.groups.get(name)
-            # A group at hand is in use. Its commits may be on the way, and must not be dropped by a record behind them.
+            # Commits may be on the way, and must not be dropped by a record behind them.
+            if group is not None and group.appends:
+                continue
+            gone: list[Change] = [OffsetDropped(name, *key) for key, p in entry.offsets.items() if desk.logs.is_gone(p.log)]
+            if gone:
+                desk.append(desk.make(name), gone, lambda _: None)
+                continue
+            # A group at hand is in use.
             if group is not None or (entry.info is not None and entry.info.members):
                 continue
             since = entry.info.since_ms if entry.info is not None else 0

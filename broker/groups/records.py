@@ -27,6 +27,8 @@ from quorate.broker.protocol.records import read_records
 from quorate.consensus.core.types import Buffer
 
 VERSION: Final = 1
+_WITH_LOG: Final = 2
+"""The version of a committed offset that names its log."""
 _OFFSET: Final = "o"
 _GROUP: Final = "g"
 _QUEUE: Final = "q"
@@ -51,8 +53,9 @@ def to_json(value: object) -> bytes:
 def encode_change(change: Change) -> KeyValue:
     """The record that stands for a change."""
     match change:
-        case OffsetCommitted(group, queue, partition, offset, epoch, metadata):
-            return KeyValue(to_json([_OFFSET, group, queue, partition]), to_json([VERSION, offset, epoch, metadata]))
+        case OffsetCommitted(group, queue, partition, offset, epoch, metadata, log):
+            place = [VERSION, offset, epoch, metadata] if log < 0 else [_WITH_LOG, offset, epoch, metadata, log]
+            return KeyValue(to_json([_OFFSET, group, queue, partition]), to_json(place))
         case OffsetDropped(group, queue, partition):
             return KeyValue(to_json([_OFFSET, group, queue, partition]), None)
         case GroupStored(group, info):
@@ -67,11 +70,19 @@ def decode_change(key: bytes | None, value: bytes | None, timestamp: int) -> Cha
     """The change that a record stands for. `timestamp` is the record's time in the log."""
     try:
         fields = None if value is None else read_json(value)
+        version = VERSION
         if fields is not None:
             version, *fields = fields
-            if version != VERSION:
-                raise BadGroupRecord(f"a record of version {version}; this release knows {VERSION}")
         match read_json(key or b"null"), fields:
+            case [kind, str(group), str(queue), int(partition)], [
+                int(offset),
+                int(epoch),
+                str(metadata),
+                int(log),
+            ] if kind == _OFFSET and version == _WITH_LOG and log >= 0:
+                return OffsetCommitted(group, queue, partition, offset, epoch, metadata, log)
+            case _ if version != VERSION:
+                raise BadGroupRecord(f"a record of version {version} that this release does not know")
             case [kind, str(group), str(queue), int(partition)], None if kind == _OFFSET:
                 return OffsetDropped(group, queue, partition)
             case [kind, str(group), str(queue), int(partition)], [int(offset), int(epoch), str(metadata)] if kind == _OFFSET:

@@ -25,7 +25,9 @@ from quorate.broker.json_text import read_json
 from quorate.consensus.batch.header import max_timestamp
 from quorate.consensus.core.types import NO_OFFSET, Batch, BatchKind, Offset
 
-_SNAPSHOT_VERSION: Final = b"\x01"
+_SNAPSHOT_VERSION: Final = b"\x02"
+_WITHOUT_LOGS: Final = b"\x01"
+"""The version of earlier releases: committed offsets do not name their log."""
 _MOST_BYTES: Final = 1 << 30
 """Of a snapshot's JSON: far more than a node could hold as groups. What zlib packs can be a thousand times as large."""
 
@@ -84,8 +86,8 @@ class GroupsState:
 
     def _change(self, change: Change, stamp: int) -> None:
         match change:
-            case OffsetCommitted(group, queue, partition, offset, epoch, metadata):
-                self._entry(group).offsets[queue, partition] = CommittedOffset(offset, epoch, metadata, stamp)
+            case OffsetCommitted(group, queue, partition, offset, epoch, metadata, log):
+                self._entry(group).offsets[queue, partition] = CommittedOffset(offset, epoch, metadata, stamp, log)
             case OffsetDropped(group, queue, partition):
                 if group in self.groups:
                     self.groups[group].offsets.pop((queue, partition), None)
@@ -135,8 +137,9 @@ def inflate(packed: bytes, most: int = _MOST_BYTES) -> bytes:
 
 
 def _unpack(state: bytes) -> dict[str, Entry]:
-    if state[:1] != _SNAPSHOT_VERSION:
-        raise BadGroupRecord(f"a snapshot of version {state[0]}; this release knows {_SNAPSHOT_VERSION[0]}")
+    if state[:1] not in (_SNAPSHOT_VERSION, _WITHOUT_LOGS):
+        raise BadGroupRecord(f"a snapshot of version {state[0]}; this release knows 1 to {_SNAPSHOT_VERSION[0]}")
+    with_logs = state[:1] == _SNAPSHOT_VERSION
     try:
         packed = read_json(inflate(state[1:]))
     except ValueError as error:
@@ -145,13 +148,13 @@ def _unpack(state: bytes) -> dict[str, Entry]:
     for one in packed if isinstance(packed, list) else [packed]:
         match one:
             case [str(name), None | [*_] as info, dict(queues)] if name not in groups:
-                groups[name] = _unpack_entry(info, queues)
+                groups[name] = _unpack_entry(info, queues, with_logs)
             case _:
                 raise BadGroupRecord(f"no group of a snapshot: {one!r:.200}")
     return groups
 
 
-def _unpack_entry(info: list[Any] | None, queues: dict[str, Any]) -> Entry:
+def _unpack_entry(info: list[Any] | None, queues: dict[str, Any], with_logs: bool) -> Entry:
     entry = Entry()
     match info:
         case None:
@@ -163,8 +166,10 @@ def _unpack_entry(info: list[Any] | None, queues: dict[str, Any]) -> Entry:
     for queue, places in queues.items():
         for place in places if isinstance(places, list) else [places]:
             match place:
-                case [int(partition), int(offset), int(epoch), str(metadata), int(stamp)]:
+                case [int(partition), int(offset), int(epoch), str(metadata), int(stamp)] if not with_logs:
                     entry.offsets[queue, partition] = CommittedOffset(offset, epoch, metadata, stamp)
+                case [int(partition), int(offset), int(epoch), str(metadata), int(stamp), int(log)] if with_logs:
+                    entry.offsets[queue, partition] = CommittedOffset(offset, epoch, metadata, stamp, log)
                 case _:
                     raise BadGroupRecord(f"no committed offset: {place!r:.200}")
     return entry

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from quorate.broker.groups.logs import NO_LOG
+
 QueuePartition = tuple[str, int]
 
 
@@ -14,7 +16,9 @@ class CommittedOffset(NamedTuple):
     leader_epoch: int
     metadata: str
     commit_time_ms: int
-    """The log's time of the commit: the same on every replica."""
+    """The time of the commit in the log of `@groups`: the same on every replica."""
+    log: int = NO_LOG
+    """The partition's log that it means: a queue that is made again under its name has another one."""
 
 
 class MemberInfo(NamedTuple):
@@ -52,6 +56,7 @@ class OffsetCommitted(NamedTuple):
     offset: int
     leader_epoch: int
     metadata: str
+    log: int = NO_LOG
 
 
 class OffsetDropped(NamedTuple):

@@ -71,8 +71,6 @@ class PartitionView:
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     """Those replicas whose nodes are alive."""
-    electing: bool = False
-    """The leader was lost a moment ago, and the next one will soon be known."""
 
 
 class QueueView(NamedTuple):
@@ -348,6 +346,13 @@ class Backend(Protocol):
 
     def coordinator_node(self, group: str) -> int:
         """The node that coordinates a group; -1 if there is none now."""
+
+    def elections(self, names: Collection[str] | None) -> list[tuple[str, int]]:
+        """The partitions of these queues, or of all, whose leader was lost a moment ago: the next will soon be known. Cheap,
+        if there are none."""
+
+    def electing(self, name: str, index: int) -> bool:
+        """Whether that is still so for one of them."""
 
     def electing_coordinator(self, group: str) -> bool:
         """Whether a group's coordinator was lost a moment ago, and the next one will soon be known."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from quorate.broker.cluster import commands as c
 from quorate.broker.cluster.calls import CallFailed
@@ -91,29 +91,31 @@ class NodeBackend:
         ]
 
     def queues(self) -> Sequence[QueueView]:
-        return [self._view(queue) for queue in self._state.queues.values()]
+        alive = self._alive()
+        return [self._view(queue, alive) for queue in self._state.queues.values()]
 
     def queue(self, name: str) -> QueueView | None:
         found = self._state.queues.get(name)
-        return self._view(found) if found is not None else None
+        return self._view(found, self._alive()) if found is not None else None
 
     def queue_by_id(self, id: bytes) -> QueueView | None:
         found = self._state.by_id.get(id)
-        return self._view(found) if found is not None else None
+        return self._view(found, self._alive()) if found is not None else None
 
-    def _view(self, queue: QueueInfo) -> QueueView:
-        partitions = [self._partition_view(index, one) for index, one in enumerate(queue.partitions)]
+    def _alive(self) -> frozenset[NodeId]:
+        return frozenset(self._node.directory.alive(self._state.nodes, self._node.now()))
+
+    def _view(self, queue: QueueInfo, alive: frozenset[NodeId]) -> QueueView:
+        partitions = [self._partition_view(index, one, alive) for index, one in enumerate(queue.partitions)]
         return QueueView(queue.name, queue.id, queue.internal, partitions, queue.settings)
 
-    def _partition_view(self, index: int, partition: PartitionInfo) -> PartitionView:
-        node, now = self._node, self._node.now()
-        leader = node.directory.leader_of(partition.group, now)
-        nodes = partition.nodes
-        alive = tuple(node.directory.alive(nodes, now))
-        if leader is None:
-            electing = node.directory.electing(partition.group, now)
-            return PartitionView(index, self._elsewhere(partition), -1, nodes, alive, electing)
-        return PartitionView(index, leader.node, leader.term, nodes, alive)
+    def _partition_view(self, index: int, partition: PartitionInfo, alive: frozenset[NodeId]) -> PartitionView:
+        directory, nodes = self._node.directory, partition.nodes
+        isr = tuple([node for node in nodes if node in alive])
+        leader = directory.leaders.get(partition.group)
+        if leader is None or leader.node not in alive:
+            return PartitionView(index, self._elsewhere(partition), -1, nodes, isr)
+        return PartitionView(index, leader.node, leader.term, nodes, isr)
 
     def _elsewhere(self, partition: PartitionInfo) -> int:
         """Where a client may find out who leads, if this node is cut off and cannot tell; else -1."""
@@ -346,6 +348,24 @@ class NodeBackend:
             return -1
         leader = self._node.directory.leader_of(partition.group, self._node.now())
         return leader.node if leader is not None else self._elsewhere(partition)
+
+    def elections(self, names: Collection[str] | None) -> list[tuple[str, int]]:
+        queues, directory, now = self._state.queues, self._node.directory, self._node.now()
+        if not directory.lost_lately(now):
+            return []
+        wanted = queues.values() if names is None else [queues[name] for name in names if name in queues]
+        return [
+            (queue.name, index)
+            for queue in wanted
+            for index, one in enumerate(queue.partitions)
+            if directory.electing(one.group, now)
+        ]
+
+    def electing(self, name: str, index: int) -> bool:
+        queue = self._state.queues.get(name)
+        if queue is None or index >= len(queue.partitions):
+            return False
+        return self._node.directory.electing(queue.partitions[index].group, self._node.now())
 
     def electing_coordinator(self, group: str) -> bool:
         partition = self._groups_partition(group)

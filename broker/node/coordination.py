@@ -12,6 +12,7 @@ from functools import partial
 from quorate.broker.groups.coordinator import Coordinator, Standing
 from quorate.broker.groups.effects import Append, Confirm, Done, Report
 from quorate.broker.groups.errors import Failure
+from quorate.broker.groups.logs import Logs
 from quorate.broker.groups.records import build_batch
 from quorate.broker.groups.requests import Identity, JoinRequest, Leaver, OffsetToCommit, SyncRequest
 from quorate.broker.groups.settings import GroupSettings
@@ -30,12 +31,14 @@ class Coordination:
     everything that an earlier leader may have acknowledged.
     """
 
-    def __init__(self, runtime: MultiRaft, group: GroupId, settings: GroupSettings | None = None) -> None:
+    def __init__(
+        self, runtime: MultiRaft, group: GroupId, logs: Logs | None = None, settings: GroupSettings | None = None
+    ) -> None:
         self._runtime = runtime
         self._group = group
         self._loop = asyncio.get_running_loop()
         self._state = GroupsState()
-        self.coordinator = Coordinator(self._state, lambda: uuid.uuid4().hex, settings or GroupSettings())
+        self.coordinator = Coordinator(self._state, lambda: uuid.uuid4().hex, settings or GroupSettings(), logs)
         self._timer: asyncio.TimerHandle | None = None
         self._serves_from: Offset | None = None
         """This replica leads, and serves once the state has come to this offset."""
@@ -199,6 +202,7 @@ class Coordination:
 
     def close(self) -> None:
         """Let go. Whoever still waits is told that the coordinator has moved."""
+        self._serves_from = None
         self.coordinator.deposed()
         self.settle()
         if self._timer is not None:

@@ -181,8 +181,17 @@ class Node:
             tasks.create_task(self._register())
             tasks.create_task(self._heed_refusal())
 
+    async def hand_over(self) -> None:
+        """Lead nothing any more, as far as there is somebody else; requests are still answered, mostly by who leads now.
+
+        Whoever waits for a coordinator is sent away: a member that joins may wait for minutes.
+        """
+        self.is_ready.clear()
+        await self.runtime.hand_over()
+        self.replicas.close()
+
     async def close(self) -> None:
-        """Hand leadership over and let go of everything."""
+        """Hand over what is led here, and let go of everything."""
         self.is_ready.clear()
         self.replicas.close()
         await self.calls.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from quorate.broker.groups.logs import Logs
 from quorate.broker.node.coordination import Coordination
 from quorate.broker.node.hosting import OpenLog
 from quorate.broker.node.settings import NodeSettings
@@ -28,7 +29,7 @@ class Parts:
     open_log: OpenLog = LevelLog.open
     runtime: Callable[[NodeConfig], MultiRaft] = MultiRaft
     partition: MakePartition = Partition
-    coordination: Callable[[MultiRaft, GroupId], Coordination] = Coordination
+    coordination: Callable[[MultiRaft, GroupId, Logs], Coordination] = Coordination
 
 
 def system_time(settings: NodeSettings) -> SystemTime:

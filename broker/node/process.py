@@ -22,6 +22,10 @@ from quorate.consensus.runtime import new_event_loop, next_boot, tune_process
 
 _log = logging.getLogger(__name__)
 
+_CLOSE_MS = 1_000
+"""For requests that are under way when the listener closes. What this node led is led elsewhere by then: who still waits
+waits for a majority that is gone."""
+
 
 def run_node(settings: NodeSettings, log_level: str = "info", parts: Parts | None = None) -> int:
     """Run a node until SIGTERM or SIGINT. Prints `ready` when it takes requests; returns the exit code.
@@ -68,6 +72,8 @@ async def _serve(settings: NodeSettings, folder: NodeFolder, boot: int, parts: P
         await asyncio.wait([work, ending], return_when=asyncio.FIRST_COMPLETED)
     finally:
         ending.cancel()
+        # While clients are still answered: they learn who leads now, instead of a closed port with a leader behind it.
+        await node.hand_over()
         await kafka.close()
         await http.close()
         failure = await _end(work)
@@ -116,5 +122,6 @@ def _listener_settings(settings: NodeSettings) -> ListenerSettings:
         max_request_bytes=kafka.max_request_bytes,
         max_command_bytes=kafka.max_command_bytes,
         idle_ms=kafka.idle_s * 1000,
+        close_ms=_CLOSE_MS,
         auto_create=settings.queues.auto_create,
     )

@@ -70,7 +70,7 @@ class Replicas:
         machine: StateMachine
         watcher: Watcher
         if wanted.queue == GROUPS_QUEUE:
-            machine = watcher = self.coordinations[group] = self._parts.coordination(self._runtime, group)
+            machine = watcher = self.coordinations[group] = self._parts.coordination(self._runtime, group, self._state)
         else:
             settings = partition_settings(self._state.queues[wanted.queue].settings)
             partition = self._parts.partition(self._runtime, group, log, settings, self._parts.time)

@@ -112,6 +112,11 @@ class MultiRaft:
         self._driver = Driver(node, network, pool, self._readers, settings, self._stopped)
         self._address = await network.listen(config.listen)
 
+    async def hand_over(self) -> None:
+        """Give every group that is led here to its best follower, and go on as a follower. A group without one stays."""
+        if self._driver is not None and not self._closing:
+            await self._hand_over_all(self._driver)
+
     async def close(self, *, hand_over: bool = True) -> None:
         """Hand leadership over, stop taking part, finish what is being written, and let go of everything."""
         driver = self._driver

@@ -98,6 +98,13 @@ def test_what_was_acknowledged_and_not_found_is_missing_and_said_so() -> None:
     assert "5 messages failed or were not found again" in shown(figures)
 
 
+def test_what_was_measured_is_shown() -> None:
+    figures = Figures(machine=describe(), quick=True, throughput=[reading_of("quorate", 0, 100, "defaults", MADE, READ)])
+    text = shown(figures)
+    assert "250,000" in text
+    assert "500,000" in text, "consumed"
+
+
 def test_aims_compare_medians_of_the_rounds() -> None:
     figures = with_rates(quorate=[300.0, 100.0, 200.0], kafka=[190.0, 200.0, 210.0], nats=[50.0, 60.0, 70.0])
     assert verdict(figures, "Kafka as shipped").verdict == "met"

@@ -5,7 +5,7 @@ Appends are committed at once unless `hold` says otherwise; what a test wants to
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 
 from quorate.broker.kafka.backend import (
@@ -162,9 +162,8 @@ class MemoryBackend:
         queue = self._queues.get(name)
         if queue is None or not self.election:
             return queue
-        self.election -= 1
         led, lost = queue.partitions
-        return queue._replace(partitions=[led, replace(lost, leader=-1, epoch=-1, electing=True)])
+        return queue._replace(partitions=[led, replace(lost, leader=-1, epoch=-1)])
 
     def queue_by_id(self, id: bytes) -> QueueView | None:
         return next((queue for queue in self._queues.values() if queue.id == id), None)
@@ -237,6 +236,13 @@ class MemoryBackend:
 
     def coordinator_node(self, group: str) -> int:
         return OTHER if group == "elsewhere" or (group == "elected" and not self.election) else -1
+
+    def elections(self, names: Collection[str] | None) -> list[tuple[str, int]]:
+        return [("t", 1)] if self.election and (names is None or "t" in names) else []
+
+    def electing(self, name: str, index: int) -> bool:
+        self.election -= self.election > 0
+        return self.election > 0
 
     def electing_coordinator(self, group: str) -> bool:
         self.election -= group == "elected" and self.election > 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from quorate.broker.kafka.backend import Backend, Broker, KafkaFailure, NewQueue, PartitionView, QueueView
 from quorate.broker.kafka.context import NO_OPERATIONS, Call, Context, Later, Message
@@ -36,32 +37,43 @@ def metadata(context: Context, call: Call, message: Message) -> Message | Later:
     """Brokers and topics: those that are named, or all."""
     wanted = message.get("topics")
     if wanted is None or (call.version == 0 and not wanted):
-        return _elected(context, context.backend.queues)
+        return _elected(context, None, context.backend.queues)
     if context.settings.auto_create and message.get("allow_auto_topic_creation", True):
         missing = [topic["name"] for topic in wanted if topic.get("name") and context.backend.queue(topic["name"]) is None]
         missing = [name for name in dict.fromkeys(missing) if valid_name(name)]
         if missing:
             return _create_first(context, call, wanted, missing)
-    return _elected(context, lambda: [_wanted(context.backend, topic, call.version) for topic in wanted])
+    names = [name for topic in wanted if (name := _name_of(context.backend, topic)) is not None]
+    return _elected(context, names, lambda: [_wanted(context.backend, topic, call.version) for topic in wanted])
 
 
-async def _elected(context: Context, look: Look) -> Message:
+async def _elected(context: Context, names: Sequence[str] | None, look: Look) -> Message:
     """The answer, once no partition in it is without a leader only because the next one is being elected."""
     await asyncio.sleep(context.settings.news_ms / 1000)
-    await _while(context, lambda: _electing(look()))
-    return _metadata(context.backend, look())
+    backend, deadline = context.backend, _deadline(context)
+    # A look is dear with thousands of partitions, and many clients ask at once when a node has died: one, at the end.
+    while (lost := backend.elections(names)) and context.loop.time() < deadline:
+        await _while(context, partial(_electing, backend, lost), deadline)
+    return _metadata(backend, look())
 
 
-async def _while(context: Context, electing: Callable[[], bool]) -> None:
+def _deadline(context: Context) -> float:
+    """Until when elections are waited for."""
+    return context.loop.time() + context.settings.election_wait_ms / 1000
+
+
+async def _while(context: Context, electing: Callable[[], bool], deadline: float) -> None:
     """Wait for elections, but not for ever."""
-    deadline = context.loop.time() + context.settings.election_wait_ms / 1000
     # Whoever learns of a leader learns it group by group, from several sides: looking now and then is simpler.
     while electing() and context.loop.time() < deadline:  # noqa: ASYNC110
         await asyncio.sleep(_LOOK_AGAIN_S)
 
 
-def _electing(found: Sequence[Found]) -> bool:
-    return any(partition.electing for queue in found if isinstance(queue, QueueView) for partition in queue.partitions)
+def _electing(backend: Backend, lost: list[tuple[str, int]]) -> bool:
+    """Whether one of these is still without a leader. Those that are not are taken out, so that none is asked for twice."""
+    while lost and not backend.electing(*lost[-1]):
+        lost.pop()
+    return bool(lost)
 
 
 async def _create_first(context: Context, call: Call, wanted: Sequence[Message], missing: Sequence[str]) -> Message:
@@ -80,6 +92,15 @@ def _metadata(backend: Backend, found: Sequence[Found]) -> Message:
         "topics": [_topic(queue) if isinstance(queue, QueueView) else queue for queue in found],
         "cluster_authorized_operations": NO_OPERATIONS,
     }
+
+
+def _name_of(backend: Backend, topic: Message) -> str | None:
+    """The name of a queue that is asked for by name or id, if it is known."""
+    name: str | None = topic.get("name")
+    if name is None:
+        queue = backend.queue_by_id(bytes(topic.get("topic_id") or _NO_ID))
+        name = queue.name if queue is not None else None
+    return name
 
 
 def _wanted(backend: Backend, topic: Message, version: int) -> Found:
@@ -165,7 +186,7 @@ def find_coordinator(context: Context, call: Call, message: Message) -> Message 
 
 
 async def _coordinators_after_election(context: Context, call: Call, message: Message, keys: Sequence[str]) -> Message:
-    await _while(context, lambda: any(map(context.backend.electing_coordinator, keys)))
+    await _while(context, lambda: any(map(context.backend.electing_coordinator, keys)), _deadline(context))
     return _coordinators(context, call, message, keys)
 
 

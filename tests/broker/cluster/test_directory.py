@@ -61,9 +61,11 @@ def test_a_broken_connection_is_noticed_before_silence_is() -> None:
     here.connected(SECOND, False, Millis(10))
     assert here.leader_of(GROUP, Millis(10)) is None
     assert here.electing(GROUP, Millis(10))
+    assert here.lost_lately(Millis(10))
     assert here.health(SECOND, Millis(10)) is Health.SUSPECT
     here.connected(SECOND, False, Millis(900))
     assert not here.electing(GROUP, Millis(1_010)), "that is no election, that is a lost majority"
+    assert not here.lost_lately(Millis(1_010))
 
 
 def test_who_is_back_or_heard_is_not_suspect() -> None:

@@ -11,6 +11,7 @@ import pytest
 from quorate.broker.cluster import commands as c
 from quorate.broker.cluster.state import ClusterState, Refused
 from quorate.broker.cluster.values import NodeInfo
+from quorate.broker.groups.logs import NO_LOG
 from quorate.consensus.core import Batch, BatchKind, GroupId, NodeId, Offset, Term, node_of, replica_id
 from quorate.consensus.core.types import incarnation_of
 
@@ -52,6 +53,9 @@ def test_a_queue_gets_groups_that_are_never_used_again() -> None:
     assert not state.by_id
     state.judge(create())
     assert [one.group for one in state.queues["q"].partitions] == [3, 4]
+    assert [state.log_of("q", index) for index in range(3)] == [3, 4, NO_LOG]
+    assert state.log_of("other", 0) == NO_LOG
+    assert [state.is_gone(log) for log in (NO_LOG, 0, 1, 2, 3, 4, 5)] == [False, False, True, True, False, False, False]
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from quorate.broker.groups import (
     SyncRequest,
     build_batch,
 )
+from quorate.broker.groups.logs import NO_LOG
 from quorate.broker.protocol.kafka.errors import Error
 from quorate.consensus.core.types import Batch, BatchKind, Millis, Offset, Term
 
@@ -46,12 +47,32 @@ class Box(list[Response]):
         return int(self.response["error_code"])
 
 
+class Queues:
+    """The logs of queues with one partition, as a node's metadata knows them."""
+
+    def __init__(self) -> None:
+        self.logs: dict[str, int] = {}
+        self.made = 0
+
+    def make(self, *names: str) -> None:
+        """Make queues, anew if they are there."""
+        for name in names:
+            self.made += 1
+            self.logs[name] = self.made
+
+    def log_of(self, queue: str, partition: int) -> int:
+        return self.logs.get(queue, NO_LOG)
+
+    def is_gone(self, log: int) -> bool:
+        return 0 < log <= self.made and log not in self.logs.values()
+
+
 class Replica:
     """A state and its coordinator."""
 
-    def __init__(self, ids: count[int], settings: GroupSettings) -> None:
+    def __init__(self, ids: count[int], settings: GroupSettings, queues: Queues) -> None:
         self.state = GroupsState()
-        self.coordinator = Coordinator(self.state, lambda: f"{next(ids):04d}", settings)
+        self.coordinator = Coordinator(self.state, lambda: f"{next(ids):04d}", settings, queues)
 
 
 class Stage:
@@ -65,7 +86,8 @@ class Stage:
         self.fail_confirms: Failure | None = None
         self.held: deque[Append] = deque()
         ids = count(1)
-        self.replicas = [Replica(ids, GroupSettings(**settings)) for _ in range(replicas)]
+        self.queues = Queues()
+        self.replicas = [Replica(ids, GroupSettings(**settings), self.queues) for _ in range(replicas)]
         self.leader = self.replicas[0]
         self.coordinator.elected(self.now)
         self.pump()

@@ -157,6 +157,70 @@ def test_deleted_queue_takes_its_offsets_along() -> None:
     assert stage.leader.state.groups.keys() == {"g"}
 
 
+def test_queue_made_again_while_nobody_coordinates_begins_anew() -> None:
+    stage = Stage(2)
+    stage.queues.make("q", "other")
+    stage.commit_offset(5)
+    stage.commit_offset(6, queue="other")
+    stage.coordinator.deposed()
+    stage.coordinator.forget_queue(stage.now, "q")
+    stage.queues.make("q")
+    stage.fail_over(1)
+    assert (stage.offset(), stage.offset("other")) == (-1, 6)
+    box = Box()
+    stage.coordinator.fetch_offsets(stage.now, "g", None, box)
+    stage.pump()
+    assert [topic["name"] for topic in box.response["topics"]] == ["other"]
+    stage.commit_offset(2)
+    stage.fail_over(0)
+    assert (stage.offset(), stage.offset("other")) == (2, 6)
+
+
+def test_commit_that_overtakes_the_end_of_its_queue_does_not_count_for_the_next_one() -> None:
+    stage = Stage()
+    stage.queues.make("q")
+    stage.hold = True
+    box = stage.commit_offset(5)
+    stage.coordinator.forget_queue(stage.now, "q")
+    stage.pump()
+    late = stage.held.popleft()
+    stage.release()
+    stage.queues.make("q")
+    stage.commit(late)
+    stage.pump()
+    assert box.code == Error.NONE
+    assert stage.offset() == -1
+
+
+def test_commit_for_a_queue_that_this_copy_of_the_metadata_does_not_know_yet_counts() -> None:
+    stage = Stage(2)
+    stage.queues.make("q")
+    stage.commit_offset(5)
+    stage.queues.logs, stage.queues.made = {}, 0
+    stage.fail_over(1)
+    assert stage.offset() == 5
+
+
+def test_what_deleted_queues_leave_behind_is_dropped_later() -> None:
+    stage = Stage()
+    stage.queues.make("q", "other")
+    members = stage.stable(1)
+    who = identity(members[0])
+    stage.commit_offset(5, who)
+    stage.commit_offset(6, who, queue="other")
+    stage.queues.make("q")
+    stage.hold = True
+    on_its_way = stage.commit_offset(1, who)
+    expire(stage, 0)
+    stage.release()
+    assert on_its_way.code == Error.NONE
+    assert stage.offset() == 1
+    stage.queues.make("q")
+    expire(stage, 0)
+    assert stage.leader.state.offsets("g").keys() == {("other", 0)}
+    assert stage.phase == "Stable"
+
+
 def expire(stage: Stage, days: float) -> None:
     stage.coordinator.expire_offsets(stage.now, int(WALL_MS + stage.now + days * DAY_MS))
     stage.pump()

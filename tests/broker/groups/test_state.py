@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.broker.groups import BadGroupRecord, GroupsState, build_batch, decode_change, encode_change, partition_of
+from quorate.broker.groups.logs import NO_LOG
 from quorate.broker.groups.state import inflate
 from quorate.broker.groups.values import (
     Change,
+    CommittedOffset,
     GroupDropped,
     GroupInfo,
     GroupStored,
@@ -29,7 +31,16 @@ INTS = st.integers(0, 2**31 - 1)
 MEMBERS = st.builds(MemberInfo, TEXT, st.none() | TEXT, TEXT, TEXT, INTS, INTS, st.binary(max_size=9), st.binary(max_size=9))
 INFOS = st.builds(GroupInfo, INTS, TEXT, TEXT, TEXT, st.booleans(), st.lists(MEMBERS, max_size=3).map(tuple), st.just(77))
 CHANGES: st.SearchStrategy[Change] = st.one_of(
-    st.builds(OffsetCommitted, NAMES, NAMES, st.integers(0, 3), st.integers(-1, 2**63 - 1), st.integers(-1, 9), TEXT),
+    st.builds(
+        OffsetCommitted,
+        NAMES,
+        NAMES,
+        st.integers(0, 3),
+        st.integers(-1, 2**63 - 1),
+        st.integers(-1, 9),
+        TEXT,
+        st.integers(NO_LOG, 2**31),
+    ),
     st.builds(OffsetDropped, NAMES, NAMES, st.integers(0, 3)),
     st.builds(GroupStored, NAMES, INFOS),
     st.builds(GroupDropped, NAMES),
@@ -76,6 +87,7 @@ def test_state_does_not_depend_on_how_it_was_reached(log: list[list[Change]], da
 @pytest.mark.parametrize(
     "bad",
     [
+        b"\x03",
         b"\x02",
         b"\x01",
         b"\x01" + zlib.compress(b"[]")[:-2],
@@ -84,6 +96,8 @@ def test_state_does_not_depend_on_how_it_was_reached(log: list[list[Change]], da
         b"\x01" + zlib.compress(b"[" * 100_000),
         b"\x01" + zlib.compress(b'[["g",null,{}],["g",null,{}]]'),
         b"\x01" + zlib.compress(b'[["g",null,{"q":[[0,1,2,3,4]]}]]'),
+        b"\x01" + zlib.compress(b'[["g",null,{"q":[[0,1,2,"",4,5]]}]]'),
+        b"\x02" + zlib.compress(b'[["g",null,{"q":[[0,1,2,"",4]]}]]'),
         b"\x01" + zlib.compress(b'[["g",[1,2,"","","",true,[["m",null,"","",1,2,"=","="]]],{}]]'),
     ],
 )
@@ -128,6 +142,11 @@ def test_empty_snapshot_is_the_beginning() -> None:
         (b"{", None),
         (b'["x","g"]', None),
         (b'["o","g","q",0]', b"[2,1,1,null]"),
+        (b'["o","g","q",0]', b'[2,1,1,""]'),
+        (b'["o","g","q",0]', b'[2,1,1,"",-1]'),
+        (b'["o","g","q",0]', b'[1,1,1,"",5]'),
+        (b'["o","g","q",0]', b'[3,1,1,"",5]'),
+        (b'["g","g"]', b'[2,1,"","","",true,[]]'),
         (b'["o","g","q",0]', b"[1,1]"),
         (b'["o","g","q",0]', b"7"),
         (b'["o","g","q",0]', b"[]"),
@@ -140,9 +159,18 @@ def test_record_that_is_none_of_ours_is_an_error(key: bytes | None, value: bytes
         decode_change(key, value, 0)
 
 
+def test_what_an_earlier_release_wrote_is_read() -> None:
+    state = GroupsState()
+    state.load(Offset(3), b"\x01" + zlib.compress(b'[["g",null,{"q":[[0,7,2,"x",99]]}]]'))
+    assert state.offsets("g") == {("q", 0): CommittedOffset(7, 2, "x", 99, NO_LOG)}
+    record = b'["o","g","q",0]', b'[1,7,2,"x"]'
+    assert decode_change(*record, 0) == OffsetCommitted("g", "q", 0, 7, 2, "x", NO_LOG)
+    assert encode_change(decode_change(*record, 0)) == record
+
+
 def test_snapshot_of_a_later_release_is_an_error() -> None:
     with pytest.raises(BadGroupRecord):
-        GroupsState().load(Offset(0), b"\x02")
+        GroupsState().load(Offset(0), b"\x03")
 
 
 @given(st.text(), st.integers(1, 100))

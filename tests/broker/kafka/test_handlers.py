@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from quorate.broker.kafka.backend import KafkaFailure
+from quorate.broker.kafka.backend import KafkaFailure, QueueView
 from quorate.broker.kafka.dispatch import SERVED
 from quorate.broker.protocol.kafka.apis import SUPPORTED, Api
 from quorate.broker.protocol.kafka.errors import Error
@@ -135,6 +135,24 @@ def test_who_asks_for_a_leader_during_an_election_is_told_the_next_one() -> None
     backend.election = 5
     answer = ask(Api.FIND_COORDINATOR, 3, {"key": "elected", "key_type": 0}, backend)
     assert (answer["error_code"], answer["node_id"]) == (0, OTHER)
+
+
+class CountsLooks(MemoryBackend):
+    """A look at a queue costs something for each of its partitions."""
+
+    looks = 0
+
+    def queue(self, name: str) -> QueueView | None:
+        self.looks += 1
+        return super().queue(name)
+
+
+@pytest.mark.parametrize("election", [0, 5, 1_000_000])
+def test_there_is_one_look_however_long_the_election_takes(election: int) -> None:
+    backend = CountsLooks()
+    backend.election = election
+    ask(Api.METADATA, 12, wanted("t"), backend, election_wait_ms=50)
+    assert backend.looks == 1
 
 
 def test_an_election_is_not_waited_for_for_ever() -> None:

@@ -123,6 +123,21 @@ def test_a_clean_stop_hands_leadership_over_first() -> None:
     run(main())
 
 
+def test_a_node_that_hands_over_goes_on_as_a_follower() -> None:
+    async def main() -> None:
+        async with Cluster() as cluster:
+            leader = await cluster.elected()
+            await cluster.append()
+            await leader.hand_over()
+            assert leader.status(G1).role is Role.FOLLOWER
+            assert leader.status(G1).leader not in (0, leader.status(G1).replica)
+            assert await cluster.elected() is not leader
+            last = await cluster.append()
+            await until(lambda: cluster.all_have(last.offset), "all have the batch, the former leader too")
+
+    run(main())
+
+
 def test_a_replica_is_added_caught_up_by_a_snapshot_and_given_a_vote() -> None:
     async def main() -> None:
         cluster = SummingCluster()

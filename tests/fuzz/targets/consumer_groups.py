@@ -23,7 +23,7 @@ CHANGES: tuple[Change, ...] = (
     GroupStored(
         "g", GroupInfo(3, "consumer", "range", "m", True, (MemberInfo("m", None, "c", "h", 1, 2, b"said", b"given"),), 77)
     ),
-    OffsetCommitted("h", "q", 1, 6, 1, ""),
+    OffsetCommitted("h", "q", 1, 6, 1, "", 7),
 )
 
 
@@ -36,7 +36,7 @@ def small_groups() -> GroupsState:
 
 
 def _json(data: bytes) -> None:
-    _snapshot(b"\x01" + zlib.compress(data, 1))
+    _snapshot(small_groups().save()[:1] + zlib.compress(data, 1))
 
 
 def _changed(data: bytes) -> None:
