@@ -300,7 +300,8 @@ class Backend(Protocol):
     def queue_by_id(self, id: bytes) -> QueueView | None: ...
 
     def partition(self, name: str, index: int) -> Partition:
-        """The replica here. Raises KafkaFailure: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER."""
+        """The replica here. Raises KafkaFailure: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, and for internal queues
+        INVALID_TOPIC_EXCEPTION."""
 
     def drained(self) -> None:
         """Everything that was read in one go has been appended."""

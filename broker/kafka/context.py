@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from quorate.broker.kafka.backend import Backend
+from quorate.broker.kafka.budget import Budget
 from quorate.broker.kafka.settings import ListenerSettings
 
 Message = dict[str, Any]
@@ -25,6 +26,8 @@ class Context:
     backend: Backend
     settings: ListenerSettings
     loop: asyncio.AbstractEventLoop
+    answers: Budget
+    """What is read for answers to Fetch, and was not taken by its clients."""
     spawn: Callable[[Coroutine[Any, Any, None]], None]
     """Run a coroutine beside everything else; the listener sees to its end."""
 

@@ -26,6 +26,7 @@ class KafkaListener:
     def __init__(self, backend: Backend, settings: ListenerSettings | None = None) -> None:
         self.settings = settings or ListenerSettings()
         self.budget = Budget(self.settings.node_in_flight_bytes)
+        self.answers = Budget(self.settings.node_in_flight_bytes)
         self._backend = backend
         self._server: asyncio.Server | None = None
         self._connections: dict[Connection, None] = {}
@@ -40,7 +41,7 @@ class KafkaListener:
         """Listen; the address, with the port that was chosen if `port` is 0. Raises OSError."""
         self.loop = asyncio.get_running_loop()
         self._complaints = Complaints(_LOG, self.loop.time)
-        self._context = Context(self._backend, self.settings, self.loop, self._spawn)
+        self._context = Context(self._backend, self.settings, self.loop, self.answers, self._spawn)
         self._server = await self.loop.create_server(lambda: Connection(self), host, port, ssl=security)
         self._plan_sweep()
         bound_host, bound_port = self._server.sockets[0].getsockname()[:2]

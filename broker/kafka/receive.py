@@ -1,7 +1,8 @@
 """Bytes from a client's socket into requests, with as little copying as the socket allows. No I/O: the connection feeds it.
 
 Small requests are read together and handed on as copies of their own. A large one gets its own buffer, into which the socket
-writes directly. Either way a request's bytes belong to it alone: an append may keep and patch them.
+writes directly, and which grows as the request arrives, if there is room. Either way a request's bytes belong to it alone:
+an append may keep and patch them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ class BadFrame(Exception):
 class Receiver:
     """Cuts a stream into requests.
 
-    While `halted`, requests are left in the buffer; `full` says when no more bytes may be read.
+    While `halted`, requests are left in the buffer; while `short`, a large one waits for room (`grow`); `full` says when no
+    more bytes may be read.
     Invariant: shared[begin:end] is what was received and not handed on.
     """
 
@@ -38,18 +40,28 @@ class Receiver:
         "_large_end",
         "_large_size",
         "_on_frame",
+        "_room",
         "_shared",
         "_shared_bytes",
         "halted",
         "limit",
+        "short",
     )
 
-    def __init__(self, on_frame: Callable[[memoryview], None], limit: int, shared_bytes: int = SHARED_BYTES) -> None:
-        """`on_frame(frame)`: a whole request without its length, in memory of its own."""
+    def __init__(
+        self,
+        on_frame: Callable[[memoryview], None],
+        limit: int,
+        room: Callable[[int], bool] = lambda count: True,
+        shared_bytes: int = SHARED_BYTES,
+    ) -> None:
+        """`on_frame(frame)`: a whole request without its length, in memory of its own. `room(count)`: whether so many bytes
+        more may be set aside for a large one."""
         self._on_frame = on_frame
+        self._room = room
         self.limit = limit
         """The largest request that is accepted."""
-        self.halted = False
+        self.halted = self.short = False
         self._shared_bytes = shared_bytes
         self._shared = memoryview(bytearray(shared_bytes))
         self._begin = self._end = 0
@@ -69,7 +81,7 @@ class Receiver:
     @property
     def full(self) -> bool:
         """Whether there is no room for more bytes before something is handed on."""
-        return self._large is None and self._end == self._shared_bytes
+        return self.short or (self._large is None and self._end == self._shared_bytes)
 
     def buffer(self) -> memoryview:
         """Where the next bytes go."""
@@ -88,8 +100,20 @@ class Receiver:
             self._large = None
             self._on_frame(large)
         elif self._large_end == len(large):
-            self._large = _grown(large, self._large_size)
+            self.grow()
         return None
+
+    def grow(self) -> bool:
+        """Set more aside for the large request, whose buffer is full; whether there was room."""
+        large = self._large
+        if large is None:
+            return True
+        size = min(self._large_size, 4 * len(large))
+        self.short = not self._room(size - len(large))
+        if not self.short:
+            self._large = memoryview(bytearray(size))
+            self._large[: len(large)] = large
+        return not self.short
 
     def cut(self) -> None:
         """Hand on every whole request, unless halted, and make room for the rest of the one after."""
@@ -114,9 +138,13 @@ class Receiver:
             self._move(begin, end)
 
     def _own(self, begin: int, end: int, size: int) -> None:
-        """Give the request whose bytes begin at `begin` a buffer of its own."""
+        """Give the request whose bytes begin at `begin` a buffer of its own. Without room for that it stays where it is."""
         have = end - begin
-        large = memoryview(bytearray(min(size, max(EAGER_BYTES, 2 * have))))
+        first = min(size, max(EAGER_BYTES, 2 * have))
+        if not self._room(first):
+            self.halted = True
+            return
+        large = memoryview(bytearray(first))
         large[:have] = self._shared[begin:end]
         self._large, self._large_end, self._large_size = large, have, size
         self._begin = self._end = 0
@@ -126,9 +154,3 @@ class Receiver:
         rest = bytes(self._shared[begin:end])
         self._shared[: len(rest)] = rest
         self._begin, self._end = 0, len(rest)
-
-
-def _grown(large: memoryview, size: int) -> memoryview:
-    grown = memoryview(bytearray(min(size, 4 * len(large))))
-    grown[: len(large)] = large
-    return grown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -28,7 +29,20 @@ class Origin(Protocol):
 class Request:
     """A slot in its connection's queue. Completed exactly once, by `reply`, `send` or `no_answer`, in any order."""
 
-    __slots__ = ("answer", "api", "body", "client_id", "correlation_id", "hurry", "origin", "size", "version")
+    __slots__ = (
+        "answer",
+        "api",
+        "body",
+        "bulk",
+        "client_id",
+        "correlation_id",
+        "due",
+        "hurry",
+        "origin",
+        "overdue",
+        "size",
+        "version",
+    )
 
     def __init__(
         self, origin: Origin, api: int, version: int, correlation_id: int, client_id: str | None, body: memoryview, size: int
@@ -42,8 +56,14 @@ class Request:
         self.size = size
         self.answer: Sequence[Buffer] | None = None
         """None while it is not known; empty if there is none."""
+        self.bulk = 0
+        """Bytes of records that were read for the answer. They are counted among those of all answers, until it is taken."""
         self.hurry: Callable[[], None] | None = None
         """Answers at once with what there is, while the request waits for more; for when nobody wants to wait any longer."""
+        self.due = math.inf
+        """When `overdue` is to be called, if there is no answer by then; looked at now and then (loop time, in seconds)."""
+        self.overdue: Callable[[], None] | None = None
+        """Answers that the request's time is over."""
 
     def reply(self, value: dict[str, Any]) -> None:
         """Answer with a message. One that the request's version cannot tell ends the connection, and harms no other."""

@@ -24,15 +24,18 @@ class ListenerSettings:
     max_in_flight_bytes: int = 32 * MIB
     """The same in bytes. A single larger request is still taken, alone."""
     node_in_flight_bytes: int = 256 * MIB
-    """Requests of all connections together. Above it nobody begins a new request until some are answered."""
+    """Requests of all connections together, those that are arriving too. Above it nobody begins a new request until some are
+    answered, and large ones that are arriving wait; but one at a time goes on, or all could wait for each other."""
     write_buffer_bytes: int = 1 * MIB
     """Answers that a client has not taken yet; above it nothing more is read from it."""
     idle_ms: int = 600_000
     """A connection with nothing under way is closed after this time. Clients reconnect by themselves."""
     frame_ms: int = 30_000
-    """A request that has begun to arrive must be here after this time."""
+    """A request that has begun to arrive must be here after this time; while it waits for room, its time stands still."""
     fetch_max_bytes: int = 55 * MIB
-    """The most that one Fetch answers, whatever the client asks for (a single larger batch excepted)."""
+    """The most that one Fetch answers, whatever the client asks for (a single larger batch excepted). Less when clients are
+    slow to take their answers: what is read for all of them together stays within `node_in_flight_bytes`, and each Fetch
+    gets at most a quarter of what is left of that, but always one batch."""
     fetch_max_wait_ms: int = 300_000
     """The longest that a Fetch may wait."""
     election_wait_ms: int = 500

@@ -127,6 +127,8 @@ class NodeBackend:
         queue = self._state.queues.get(name)
         if queue is None or not 0 <= index < len(queue.partitions):
             raise KafkaFailure(Error.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {index} of {name!r}")
+        if queue.internal:
+            raise KafkaFailure(Error.INVALID_TOPIC_EXCEPTION, f"{name} belongs to the cluster itself")
         found = self._node.replicas.partitions.get(queue.partitions[index].group)
         if found is None:
             raise KafkaFailure(Error.NOT_LEADER_OR_FOLLOWER, f"{name!r}/{index} is not on node {self._node.id}")

@@ -63,6 +63,23 @@ def test_unknown_topic(cluster: BrokerCluster) -> None:
         assert error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
+def test_the_clusters_own_queues_are_not_for_clients(cluster: BrokerCluster, producer: Producer) -> None:
+    """A pattern does not match them, and who writes to one is told so at once."""
+    topic = cluster.topic()
+    given: list[TopicPartition] = []
+    with closing(_consumer(cluster, "earliest")) as consumer:
+        consumer.subscribe(["^.*"], on_assign=lambda _, parts: given.extend(parts))
+        await_condition(lambda: consumer.poll(0.1) is not None or bool(given), "partitions are assigned", 60.0)
+    names = {part.topic for part in given}
+    assert topic in names
+    assert not [name for name in names if name.startswith("@")]
+
+    codes: list[int] = []
+    producer.produce("@groups", b"x", partition=0, on_delivery=lambda error, _: codes.append(error.code() if error else 0))
+    assert producer.flush(30) == 0
+    assert codes[0] in (KafkaError.TOPIC_EXCEPTION, KafkaError._UNKNOWN_TOPIC)
+
+
 def test_offsets_out_of_range_reset(cluster: BrokerCluster, producer: Producer) -> None:
     topic = cluster.topic()
     producer.produce(topic, b"the first")

@@ -131,7 +131,8 @@ class MemoryPartition:
 
 
 class MemoryBackend:
-    """Node 1 of two. It leads partition 0 of queue `t`; node 2 leads partition 1. Nobody coordinates groups here."""
+    """Node 1 of two. It leads partition 0 of queue `t`; node 2 leads partition 1. The queue `@own` is internal. Nobody
+    coordinates groups here."""
 
     cluster_id, node_id, controller_id = "memory", ME, ME
 
@@ -148,7 +149,10 @@ class MemoryBackend:
             PartitionView(0, ME, EPOCH, (ME, OTHER), (ME, OTHER)),
             PartitionView(1, OTHER, EPOCH, (ME, OTHER), (OTHER,)),
         ]
-        self._queues = {"t": QueueView("t", b"t" * 16, False, views, {})}
+        self._queues = {
+            "t": QueueView("t", b"t" * 16, False, views, {}),
+            "@own": QueueView("@own", b"@" * 16, True, views[:1], {}),
+        }
 
     def brokers(self) -> Sequence[Broker]:
         if self.broken:
@@ -172,6 +176,8 @@ class MemoryBackend:
         queue = self._queues.get(name)
         if queue is None or not 0 <= index < len(queue.partitions):
             raise KafkaFailure(Error.UNKNOWN_TOPIC_OR_PARTITION, "there is no such partition")
+        if queue.internal:
+            raise KafkaFailure(Error.INVALID_TOPIC_EXCEPTION, "it belongs to the cluster itself")
         if queue.partitions[index].leader != ME:
             raise KafkaFailure(Error.NOT_LEADER_OR_FOLLOWER, "it is led elsewhere")
         return self.here

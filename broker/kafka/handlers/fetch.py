@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from quorate.broker.kafka.backend import Buffer, Cancel, Fetched, KafkaFailure, Partition
 from quorate.broker.kafka.context import Context
 from quorate.broker.kafka.handlers.leaders import NOBODY, endpoints, leader_if_moved
+from quorate.broker.kafka.handlers.reading import partition_to_read
 from quorate.broker.kafka.request import Request
 from quorate.broker.protocol.kafka.errors import Error
 from quorate.broker.protocol.kafka.fetch import FetchedPartition, FetchRequest, decode_fetch, encode_fetch_response
@@ -71,6 +72,7 @@ class _Job:
 
     __slots__ = (
         "_answered",
+        "_answers",
         "_context",
         "_failed",
         "_left",
@@ -87,6 +89,7 @@ class _Job:
 
     def __init__(self, context: Context, request: Request, message: FetchRequest) -> None:
         self._context = context
+        self._answers = context.answers
         self._request = request
         settings = context.settings
         self._min_bytes = message.min_bytes
@@ -117,7 +120,7 @@ class _Job:
                 self._fail(part, Error.UNKNOWN_TOPIC_ID)
                 continue
             try:
-                part.partition = backend.partition(name, part.index)
+                part.partition = partition_to_read(backend, name, part.index)
             except KafkaFailure as failure:
                 self._fail(part, failure.error)
 
@@ -159,9 +162,14 @@ class _Job:
 
     def _ask(self, part: _Part, partition: Partition) -> Fetched | Awaitable[Fetched]:
         """At least one batch, however large, comes from the first partition that has something."""
-        return partition.fetch(part.next, max(0, min(part.left, self._left)), part.epoch, not self._size)
+        most = min(part.left, self._left, self._answers.share)
+        return partition.fetch(part.next, max(0, most), part.epoch, not self._size)
 
     def _keep(self, part: _Part, found: Fetched) -> None:
+        if self._answered:
+            return  # this read has taken too long
+        self._request.bulk += found.size
+        self._answers.take(found.size)
         part.records.extend(found.records)
         part.next, part.high_watermark, part.log_start = found.next_offset, found.high_watermark, found.log_start
         part.left -= found.size

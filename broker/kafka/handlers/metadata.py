@@ -34,10 +34,10 @@ def valid_name(name: str) -> bool:
 
 
 def metadata(context: Context, call: Call, message: Message) -> Message | Later:
-    """Brokers and topics: those that are named, or all."""
+    """Brokers and topics: those that are named, or all but the cluster's own, which no client can use."""
     wanted = message.get("topics")
     if wanted is None or (call.version == 0 and not wanted):
-        return _elected(context, None, context.backend.queues)
+        return _elected(context, None, lambda: [queue for queue in context.backend.queues() if not queue.internal])
     if context.settings.auto_create and message.get("allow_auto_topic_creation", True):
         missing = [topic["name"] for topic in wanted if topic.get("name") and context.backend.queue(topic["name"]) is None]
         missing = [name for name in dict.fromkeys(missing) if valid_name(name)]

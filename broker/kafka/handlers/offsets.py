@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Sequence
 
 from quorate.broker.kafka.backend import KafkaFailure, ListedOffset, TimeSpec
 from quorate.broker.kafka.context import Call, Context, Later, Message
+from quorate.broker.kafka.handlers.reading import partition_to_read
 from quorate.broker.protocol.kafka.errors import Error
 
 _READ_COMMITTED = 1
@@ -45,7 +46,7 @@ def _list_offset(
     context: Context, name: str, wanted: Message, committed_only: bool
 ) -> ListedOffset | Awaitable[ListedOffset]:
     timestamp = wanted["timestamp"]
-    partition = context.backend.partition(name, wanted["partition_index"])
+    partition = partition_to_read(context.backend, name, wanted["partition_index"])
     if timestamp == _LATEST_TIERED:
         return ListedOffset(-1, -1, -1)
     if timestamp == _LOCAL_EARLIEST:
@@ -88,7 +89,7 @@ def offset_for_leader_epoch(context: Context, call: Call, message: Message) -> M
 def _end_of(context: Context, name: str, wanted: Message) -> Message:
     index = wanted["partition"]
     try:
-        partition = context.backend.partition(name, index)
+        partition = partition_to_read(context.backend, name, index)
         end = partition.end_of_epoch(wanted["leader_epoch"], wanted.get("current_leader_epoch", -1))
     except KafkaFailure as failure:
         return {"error_code": int(failure.error), "partition": index, "leader_epoch": -1, "end_offset": -1}

@@ -1,4 +1,5 @@
-"""Produce: the hot path in. No task, no future, no copy of the records: decode, append, and answer from the callback."""
+"""Produce: the hot path in. No task, no future, no copy of the records (but see `_own`): decode, append, and answer from the
+callback."""
 
 from __future__ import annotations
 
@@ -15,6 +16,9 @@ _OLDEST_FORMAT = 3
 _LEADER_ONLY = "acks=1: on the leader's disk, and not known to be on a majority"
 """A weaker promise is named in the answer, where there is one (not with acks=0) that has a text (from version 8 on)."""
 
+_LATE = "not confirmed within the time that the request allows; it may be appended all the same"
+_NOTHING = memoryview(b"")
+
 Result = tuple[int, int, int, int, int, str | None, int, int]
 """Index, error, base offset, append time, log start, message, leader, epoch."""
 
@@ -22,6 +26,8 @@ Result = tuple[int, int, int, int, int, str | None, int, int]
 def produce(context: Context, request: Request) -> None:
     """Append what is there for each partition; the answer leaves when the last one is known."""
     message = decode_produce(request.version, request.body)
+    # From here on a batch keeps what it lies in, and nothing else does: the job lives until the last partition has answered.
+    request.body = _NOTHING
     job = _Job(context, request, message)
     refusal = _refusal(request.version, message)
     partition = context.backend.partition
@@ -33,10 +39,20 @@ def produce(context: Context, request: Request) -> None:
                     raise refusal
                 if not data:
                     raise KafkaFailure(Error.INVALID_RECORD, "there must be exactly one batch")
-                partition(name, index).append(data, message.acks, place.done)
+                partition(name, index).append(_own(data), message.acks, place.done)
             except KafkaFailure as failure:
                 place.done(failure)
     job.settle(1)
+    if request.answer is None:
+        # Looked at with all others now and then: a timer of its own would cost each request more, and hardly any needs it.
+        request.due = context.loop.time() + message.timeout_ms / 1000
+        request.overdue = job.expire
+
+
+def _own(batch: memoryview) -> memoryview | bytearray:
+    """A batch that keeps no more than twice its size in memory: a copy where it is a small part of a request. It may stay
+    for long after its request, and what counts the bytes of a log in memory sees the batch alone."""
+    return batch if 2 * len(batch) >= memoryview(batch.obj).nbytes else bytearray(batch)
 
 
 def _refusal(version: int, message: ProduceRequest) -> KafkaFailure | None:
@@ -53,7 +69,7 @@ def _refusal(version: int, message: ProduceRequest) -> KafkaFailure | None:
 class _Job:
     """A request whose partitions answer one by one. One count is held by `produce` itself, until it has begun them all."""
 
-    __slots__ = ("_answers", "_context", "_failed", "_moved", "_promise", "_request", "_silent", "_waiting")
+    __slots__ = ("_answers", "_context", "_expired", "_failed", "_moved", "_promise", "_request", "_silent", "_waiting")
 
     def __init__(self, context: Context, request: Request, message: ProduceRequest) -> None:
         self._context = context
@@ -63,20 +79,24 @@ class _Job:
         self._failed: KafkaFailure | None = None
         self._moved: set[int] = set()
         self._waiting = 1
-        self._answers: dict[str, list[Result | None]] = {}
+        self._expired = False
+        self._answers: dict[str, list[Result | int]] = {}
+        """By queue, in the order of the request; the partition's number where nothing is known yet."""
 
-    def add(self, name: str) -> int:
+    def add(self, name: str, index: int) -> int:
         """One more partition to wait for; its place in the answer."""
         self._waiting += 1
         places = self._answers.get(name)
         if places is None:
-            self._answers[name] = [None]
+            self._answers[name] = [index]
             return 0
-        places.append(None)
+        places.append(index)
         return len(places) - 1
 
     def put(self, name: str, at: int, index: int, outcome: Appended | KafkaFailure) -> None:
-        """A partition's outcome."""
+        """A partition's outcome. It counts for nothing once the time is over."""
+        if self._expired:
+            return
         if isinstance(outcome, KafkaFailure):
             self._failed = outcome
             result = self._failure(name, index, outcome)
@@ -91,8 +111,11 @@ class _Job:
         if self._waiting:
             return
         request = self._request
+        request.overdue = None
         if not self._silent:
-            topics = [(name, [place for place in places if place is not None]) for name, places in self._answers.items()]
+            topics = [
+                (name, [place for place in places if not isinstance(place, int)]) for name, places in self._answers.items()
+            ]
             nodes = endpoints(self._context.backend, self._moved)
             request.send((encode_produce_response(request.version, request.correlation_id, topics, 0, nodes),))
         elif self._failed is None:
@@ -100,6 +123,16 @@ class _Job:
         else:
             # As in Kafka: to a client that wants no answers, a closed connection says that it must look again.
             request.origin.fail(f"a produce without acknowledgement failed: {self._failed}")
+
+    def expire(self) -> None:
+        """The client's time is over: say so of each partition that is not known. It may be appended all the same."""
+        late = KafkaFailure(Error.REQUEST_TIMED_OUT, _LATE, definite=False)
+        for name, places in self._answers.items():
+            for at, place in enumerate(places):
+                if isinstance(place, int):
+                    places[at] = self._failure(name, place, late)
+        self._failed, self._expired = late, True
+        self.settle(self._waiting)
 
     def _failure(self, name: str, index: int, failure: KafkaFailure) -> Result:
         leader, epoch = leader_if_moved(self._context.backend, name, index, failure.error)
@@ -117,7 +150,7 @@ class _Place:
         self._job = job
         self._name = name
         self._index = index
-        self._at = job.add(name)
+        self._at = job.add(name, index)
 
     def done(self, outcome: Appended | KafkaFailure) -> None:
         """The partition's callback."""

@@ -138,10 +138,16 @@ class Client:
         return not self._reader.at_eof() and not self._reader._buffer  # type: ignore[attr-defined]
 
 
-def produce(*, acks: int = -1, partition: int = 0, topic: str = "t", size: int = 200) -> dict[str, Any]:
+def produce(
+    *, acks: int = -1, partition: int = 0, topic: str = "t", size: int = 200, timeout_ms: int = 60_000
+) -> dict[str, Any]:
     """A Produce request of one batch."""
     records = bytes(record_batch(size))
-    return {"acks": acks, "topic_data": [{"name": topic, "partition_data": [{"index": partition, "records": records}]}]}
+    return {
+        "acks": acks,
+        "timeout_ms": timeout_ms,
+        "topic_data": [{"name": topic, "partition_data": [{"index": partition, "records": records}]}],
+    }
 
 
 def fetch(

@@ -187,6 +187,30 @@ def test_metadata_of_everything(version: int) -> None:
     assert [broker["node_id"] for broker in answer["brokers"]] == [1, 2]
 
 
+def test_internal_queues_are_named_only_to_who_names_them() -> None:
+    """Clients that subscribe to a pattern must not be given what they cannot read."""
+    wanted = {"topics": [{"name": "@own"}, {"topic_id": b"@" * 16, "name": None}]}
+    for topic in ask(Api.METADATA, 12, wanted)["topics"]:
+        assert (topic["error_code"], topic["name"], topic["is_internal"]) == (0, "@own", True)
+        assert len(topic["partitions"]) == 1
+
+
+def test_internal_queues_cannot_be_used() -> None:
+    """The codes that clients of each kind understand as final."""
+    refused = part(ask(Api.PRODUCE, 9, produce(topic="@own")))
+    assert refused["error_code"] == Error.INVALID_TOPIC_EXCEPTION
+    assert "belongs to the cluster itself" in refused["error_message"]
+    for version, topic in ((12, "@own"), (13, b"@" * 16)):
+        answer = part(ask(Api.FETCH, version, fetch(version, topic=topic, wait_ms=60_000)))
+        assert answer["error_code"] == Error.TOPIC_AUTHORIZATION_FAILED
+    wanted = {"topics": [{"name": "@own", "partitions": [{"partition_index": 0, "timestamp": -1}]}]}
+    [topic] = ask(Api.LIST_OFFSETS, 7, wanted)["topics"]
+    assert topic["partitions"][0]["error_code"] == Error.TOPIC_AUTHORIZATION_FAILED
+    wanted = {"topics": [{"topic": "@own", "partitions": [{"partition": 0, "leader_epoch": 1}]}]}
+    [topic] = ask(Api.OFFSET_FOR_LEADER_EPOCH, 4, wanted)["topics"]
+    assert topic["partitions"][0]["error_code"] == Error.TOPIC_AUTHORIZATION_FAILED
+
+
 @pytest.mark.parametrize(("allowed", "code"), [(True, 0), (False, Error.UNKNOWN_TOPIC_OR_PARTITION)])
 def test_queues_are_made_when_asked_for_only_where_that_is_wanted(allowed: bool, code: int) -> None:
     [topic] = ask(Api.METADATA, 12, {"topics": [{"name": "new"}]}, auto_create=allowed)["topics"]

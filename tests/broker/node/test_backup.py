@@ -26,7 +26,7 @@ def _commit(bootstrap: str, offsets: list[int]) -> None:
     consumer.close()
 
 
-def _committed(bootstrap: str) -> list[tuple[int, str]]:
+def _committed(bootstrap: str) -> list[tuple[int, str | None]]:
     consumer = _group(bootstrap)
     found = consumer.committed([TopicPartition("orders", index) for index in range(_PARTITIONS)], timeout=PATIENCE_S)
     consumer.close()

@@ -13,6 +13,7 @@ from quorate.broker.groups.effects import Done
 from quorate.broker.groups.requests import Identity, JoinRequest, Leaver, OffsetToCommit, SyncRequest
 from quorate.broker.groups.state import GroupsState
 from quorate.broker.kafka.backend import AppendDone, Groups
+from quorate.broker.kafka.budget import Budget
 from quorate.broker.kafka.context import Context
 from quorate.broker.kafka.dispatch import dispatch
 from quorate.broker.kafka.request import Request
@@ -141,7 +142,8 @@ async def _serve(data: bytes) -> None:
         return task
 
     backend = _Backend()
-    context = Context(backend, ListenerSettings(auto_create=True), loop, spawn)  # type: ignore[arg-type]  # it may return
+    answers = Budget(1 << 20)
+    context = Context(backend, ListenerSettings(auto_create=True), loop, answers, spawn)  # type: ignore[arg-type]  # it may return
     requests: list[Request] = []
     origin = _Origin()
     for _ in range(_MOST):
