@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -99,14 +98,7 @@ class QuorateUp:
         return None
 
     def _settings(self, node: int) -> Path:
-        """The node's file, as the ready line names it, or else the one whose name or folder ends in the node's number."""
-        named = self._nodes[node].get("config")
-        if named is not None:
-            return Path(named)
-        for path in sorted(self._data.rglob("*.toml")):
-            if path.stem.endswith(str(node)) or path.parent.name.endswith(str(node)):
-                return path
-        raise RuntimeError(f"`quorate up` left no settings file for node {node} in {self._data}: {os.listdir(self._data)}")
+        return self._data / f"node-{node}" / "node.toml"
 
     @property
     def _data(self) -> Path:

@@ -30,7 +30,11 @@ class BrokerCluster:
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
         self.bootstrap = peer.start()
-        self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        self.admin = self._new_admin()
+        self._seen = "nothing"
+
+    def _new_admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
     def topic(self, partitions: int = 1, replicas: int = 3, **config: str) -> str:
         """A new topic with a name of its own, led everywhere."""
@@ -54,7 +58,10 @@ class BrokerCluster:
 
     def await_whole(self, topic: str, partitions: int = 1) -> None:
         """Wait until every partition has a leader and all its replicas are in sync."""
-        await_condition(lambda: self._whole(topic, partitions), f"{topic} is whole", 90.0, pause_s=0.1)
+        try:
+            await_condition(lambda: self._whole(topic, partitions), f"{topic} is whole", 90.0, pause_s=0.1)
+        except TimeoutError as late:
+            raise TimeoutError(f"{late}; last seen: {self._seen}") from late
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """The node that leads it."""
@@ -68,9 +75,12 @@ class BrokerCluster:
     def _whole(self, topic: str, partitions: int) -> bool:
         try:
             known = self.admin.list_topics(topic, timeout=10).topics[topic]
-        except KafkaException:
+        except KafkaException as failure:
+            # Nodes come and go in these tests: a new client begins with all of them.
+            self._seen, self.admin = repr(failure), self._new_admin()
             return False
         found = known.partitions.values()
+        self._seen = f"{known.error}, {[(one.leader, one.isrs) for one in found]}"
         return (
             known.error is None
             and len(found) == partitions
