@@ -19,6 +19,10 @@ NO_OPERATIONS = -(1 << 31)
 """For "authorised operations": not asked for, or not known."""
 
 
+class CannotAnswer(Exception):
+    """Any answer would be misunderstood. The connection is closed instead, and the client asks elsewhere, or again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """The node behind the listener, and the listener's own means."""

@@ -12,7 +12,7 @@ from quorate.broker.kafka.backend import Backend
 from quorate.broker.kafka.budget import Budget
 from quorate.broker.kafka.complaints import Complaints
 from quorate.broker.kafka.connection import Connection
-from quorate.broker.kafka.context import Context
+from quorate.broker.kafka.context import CannotAnswer, Context
 from quorate.broker.kafka.dispatch import dispatch
 from quorate.broker.kafka.request import Request
 from quorate.broker.kafka.settings import ListenerSettings
@@ -135,6 +135,8 @@ class KafkaListener:
             error = task.exception()
             if error is None:
                 return request.reply(task.result())
+            if isinstance(error, CannotAnswer):
+                return request.origin.fail(str(error))
             # A mistake of ours. The client is told nothing it could misunderstand, and everybody else goes on.
             _LOG.error("api %d version %d failed", request.api, request.version, exc_info=error)
             request.origin.fail("its request could not be served")

@@ -143,6 +143,8 @@ class MemoryBackend:
         self.dropped: list[int] = []
         self.broken = False
         """The next look at the brokers is a mistake of ours."""
+        self.unacquainted = 0
+        """So many looks it takes until this node knows its cluster."""
         self.election = 0
         """So many looks it takes until partition 1, and the group `elected`, have a new leader."""
         views = [
@@ -157,6 +159,9 @@ class MemoryBackend:
     def brokers(self) -> Sequence[Broker]:
         if self.broken:
             raise RuntimeError("a mistake of ours")
+        self.unacquainted -= self.unacquainted > 0
+        if self.unacquainted:
+            return []
         return [Broker(ME, "127.0.0.1", 9092), Broker(OTHER, "127.0.0.2", 9093, "rack")]
 
     def queues(self) -> Sequence[QueueView]:

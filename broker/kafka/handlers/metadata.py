@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from quorate.broker.kafka.backend import Backend, Broker, KafkaFailure, NewQueue, PartitionView, QueueView
-from quorate.broker.kafka.context import NO_OPERATIONS, Call, Context, Later, Message
+from quorate.broker.kafka.context import NO_OPERATIONS, Call, CannotAnswer, Context, Later, Message
 from quorate.broker.protocol.kafka.errors import Error
 
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -51,6 +51,7 @@ async def _elected(context: Context, names: Sequence[str] | None, look: Look) ->
     """The answer, once no partition in it is without a leader only because the next one is being elected."""
     await asyncio.sleep(context.settings.news_ms / 1000)
     backend, deadline = context.backend, _deadline(context)
+    await _while(context, lambda: not backend.brokers(), deadline)
     # A look is dear with thousands of partitions, and many clients ask at once when a node has died: one, at the end.
     while (lost := backend.elections(names)) and context.loop.time() < deadline:
         await _while(context, partial(_electing, backend, lost), deadline)
@@ -62,10 +63,10 @@ def _deadline(context: Context) -> float:
     return context.loop.time() + context.settings.election_wait_ms / 1000
 
 
-async def _while(context: Context, electing: Callable[[], bool], deadline: float) -> None:
-    """Wait for elections, but not for ever."""
+async def _while(context: Context, waiting: Callable[[], bool], deadline: float) -> None:
+    """Wait for news, but not for ever."""
     # Whoever learns of a leader learns it group by group, from several sides: looking now and then is simpler.
-    while electing() and context.loop.time() < deadline:  # noqa: ASYNC110
+    while waiting() and context.loop.time() < deadline:  # noqa: ASYNC110
         await asyncio.sleep(_LOOK_AGAIN_S)
 
 
@@ -84,9 +85,13 @@ async def _create_first(context: Context, call: Call, wanted: Sequence[Message],
 
 
 def _metadata(backend: Backend, found: Sequence[Found]) -> Message:
+    brokers = backend.brokers()
+    if not brokers:
+        # librdkafka (2.13 and later) forgets every broker when it is told of none, and never looks for one again.
+        raise CannotAnswer("it asked where everything is, and this node has not heard from its cluster yet")
     return {
         "throttle_time_ms": 0,
-        "brokers": [_broker(broker, "node_id") for broker in backend.brokers()],
+        "brokers": [_broker(broker, "node_id") for broker in brokers],
         "cluster_id": backend.cluster_id,
         "controller_id": backend.controller_id,
         "topics": [_topic(queue) if isinstance(queue, QueueView) else queue for queue in found],

@@ -164,6 +164,28 @@ def test_an_election_is_not_waited_for_for_ever() -> None:
     assert answer["error_code"] == Error.COORDINATOR_NOT_AVAILABLE
 
 
+def test_who_asks_a_node_that_has_just_started_is_told_once_it_knows_its_cluster() -> None:
+    backend = MemoryBackend()
+    backend.unacquainted = 5
+    answer = ask(Api.METADATA, 12, wanted("t"), backend)
+    assert [broker["node_id"] for broker in answer["brokers"]] == [ME, OTHER]
+
+
+@pytest.mark.parametrize("auto_create", [False, True])
+def test_nobody_is_told_that_there_are_no_brokers(auto_create: bool) -> None:
+    """librdkafka believes it, forgets them all, and never comes back."""
+
+    async def main() -> None:
+        backend = MemoryBackend()
+        backend.unacquainted = 1_000_000
+        async with lab(backend=backend, election_wait_ms=20, auto_create=auto_create) as node:
+            client = await node.client()
+            client.send(Api.METADATA, 12, {"topics": [{"name": "new"}], "allow_auto_topic_creation": True})
+            await node.closed_with(client, "has not heard from its cluster yet")
+
+    run(main())
+
+
 def test_metadata_of_what_is_not_there() -> None:
     wanted = [{"name": "no"}, {"name": "a/b"}, {"topic_id": b"n" * 16, "name": None}, {"name": "t"}]
     topics = ask(Api.METADATA, 12, {"topics": wanted})["topics"]
