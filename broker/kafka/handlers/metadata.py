@@ -87,7 +87,7 @@ async def _create_first(context: Context, call: Call, wanted: Sequence[Message],
 def _metadata(backend: Backend, found: Sequence[Found]) -> Message:
     brokers = backend.brokers()
     if not brokers:
-        # librdkafka (2.13 and later) forgets every broker when it is told of none, and never looks for one again.
+        # librdkafka forgets every broker when it is told of none, and may never come back (its issue 5301).
         raise CannotAnswer("it asked where everything is, and this node has not heard from its cluster yet")
     return {
         "throttle_time_ms": 0,

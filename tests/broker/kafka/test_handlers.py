@@ -173,7 +173,7 @@ def test_who_asks_a_node_that_has_just_started_is_told_once_it_knows_its_cluster
 
 @pytest.mark.parametrize("auto_create", [False, True])
 def test_nobody_is_told_that_there_are_no_brokers(auto_create: bool) -> None:
-    """librdkafka believes it, forgets them all, and never comes back."""
+    """librdkafka believes it, forgets them all, and may never come back."""
 
     async def main() -> None:
         backend = MemoryBackend()
