@@ -31,6 +31,7 @@ class Hub(Protocol):
     settings: ListenerSettings
     budget: Budget
     answers: Budget
+    held: bool
     loop: asyncio.AbstractEventLoop
 
     def admit(self, connection: Connection) -> bool:
@@ -93,6 +94,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport = None
             return
         self._transport.set_write_buffer_limits(high=self.hub.settings.write_buffer_bytes)
+        self._receiver.halted = self.hub.held
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._transport is None:
@@ -176,6 +178,7 @@ class Connection(asyncio.BufferedProtocol):
             and self.held < settings.max_in_flight_bytes
             and (not budget.exhausted or (budget.first is self and not self.slots))
             and self._unread_since is None
+            and not self.hub.held
             and not self._closing
         )
 

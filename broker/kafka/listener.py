@@ -27,6 +27,8 @@ class KafkaListener:
         self.settings = settings or ListenerSettings()
         self.budget = Budget(self.settings.node_in_flight_bytes)
         self.answers = Budget(self.settings.node_in_flight_bytes)
+        self.held = False
+        """Whoever connects is taken, and not heard before `begin`."""
         self._backend = backend
         self._server: asyncio.Server | None = None
         self._connections: dict[Connection, None] = {}
@@ -37,8 +39,13 @@ class KafkaListener:
 
     # Life.
 
-    async def start(self, host: str, port: int, security: ssl.SSLContext | None = None) -> tuple[str, int]:
-        """Listen; the address, with the port that was chosen if `port` is 0. Raises OSError."""
+    async def start(
+        self, host: str, port: int, security: ssl.SSLContext | None = None, *, held: bool = False
+    ) -> tuple[str, int]:
+        """Listen, but if `held`, serve nobody before `begin`; the address, with the port that was chosen if `port` is 0.
+        Raises OSError.
+        """
+        self.held = held
         self.loop = asyncio.get_running_loop()
         self._complaints = Complaints(_LOG, self.loop.time)
         self._context = Context(self._backend, self.settings, self.loop, self.answers, self._spawn)
@@ -46,6 +53,12 @@ class KafkaListener:
         self._plan_sweep()
         bound_host, bound_port = self._server.sockets[0].getsockname()[:2]
         return bound_host, bound_port
+
+    def begin(self) -> None:
+        """Serve those that were held."""
+        self.held = False
+        for connection in self._connections:
+            connection.wake()
 
     async def close(self) -> None:
         """Accept nobody, finish what is under way within the time that settings allow, and close every connection."""

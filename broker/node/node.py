@@ -138,9 +138,17 @@ class Node:
 
     # Life.
 
+    async def find_place(self) -> None:
+        """Be let in: learn which replica of `@cluster` this node has, the one that it had, a founder's, or one that it is
+        given now. Comes before `start`. Raises CannotStart.
+        """
+        incarnation = self._room.incarnation(CLUSTER_GROUP)
+        if incarnation is None and self.settings.cluster.join:
+            incarnation = await ask_to_join(self.settings, replace(self.info, incarnation=0), self.folder)
+        self.info = replace(self.info, incarnation=incarnation or FOUNDER)
+
     async def start(self) -> None:
-        """Be let in, listen to the other nodes, and take part in `@cluster`. Raises CannotStart."""
-        await self._find_place()
+        """Listen to the other nodes, and take part in `@cluster`. Raises CannotStart."""
         try:
             await self.runtime.start()
         except OSError as error:
@@ -150,13 +158,6 @@ class Node:
         for node, address in (members | known).items():
             self.meet(node, address)
         await self._start_cluster_replica(tuple(replica_id(node, FOUNDER) for node in members))
-
-    async def _find_place(self) -> None:
-        """Which replica of `@cluster` this node has: the one that it had, a founder's, or one that it is given now."""
-        incarnation = self._room.incarnation(CLUSTER_GROUP)
-        if incarnation is None and self.settings.cluster.join:
-            incarnation = await ask_to_join(self.settings, replace(self.info, incarnation=0), self.folder)
-        self.info = replace(self.info, incarnation=incarnation or FOUNDER)
 
     async def _start_cluster_replica(self, first: tuple[ReplicaId, ...]) -> None:
         replica = self.info.replica

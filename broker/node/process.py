@@ -7,6 +7,7 @@ import logging
 import resource
 import signal
 import sys
+from collections.abc import Awaitable
 
 from quorate.broker.http.server import HttpListener
 from quorate.broker.kafka.listener import KafkaListener
@@ -17,7 +18,7 @@ from quorate.broker.node.folder import CannotStart, NodeFolder, kept_to_itself, 
 from quorate.broker.node.local import READY
 from quorate.broker.node.node import Node
 from quorate.broker.node.parts import Parts
-from quorate.broker.node.settings import NodeSettings
+from quorate.broker.node.settings import Endpoint, NodeSettings
 from quorate.consensus.runtime import new_event_loop, next_boot, tune_process
 
 _log = logging.getLogger(__name__)
@@ -58,13 +59,21 @@ async def _serve(settings: NodeSettings, folder: NodeFolder, boot: int, parts: P
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, over.set)
     node = Node(settings, folder, boot, parts)
-    await node.start()
     kafka = KafkaListener(NodeBackend(node), _listener_settings(settings))
     http = HttpListener(NodeAdmin(node))
+    await node.find_place()
+    # Before the other nodes can make this one a leader: clients that find a closed port try it again only after a pause.
+    await _listen(kafka.start(*_at(settings.listen.kafka), held=True), "Kafka", settings.listen.kafka)
+    try:
+        await node.start()
+    except CannotStart:
+        await kafka.close()
+        raise
+    kafka.begin()
     work = loop.create_task(node.run())
     ending = loop.create_task(over.wait())
     try:
-        await _listen(settings, kafka, http)
+        await _listen(http.start(*_at(settings.listen.http)), "HTTP", settings.listen.http)
         await _until_ready(node, work, ending)
         if node.ready:
             print(READY, flush=True)
@@ -86,13 +95,15 @@ async def _serve(settings: NodeSettings, folder: NodeFolder, boot: int, parts: P
     return 0
 
 
-async def _listen(settings: NodeSettings, kafka: KafkaListener, http: HttpListener) -> None:
-    listen = settings.listen
-    for name, listener, endpoint in (("Kafka", kafka, listen.kafka), ("HTTP", http, listen.http)):
-        try:
-            await listener.start(endpoint.host, endpoint.port)
-        except OSError as error:
-            raise CannotStart(f"cannot listen on {endpoint} for {name} clients: {error.strerror}") from error
+def _at(endpoint: Endpoint) -> tuple[str, int]:
+    return endpoint.host, endpoint.port
+
+
+async def _listen(starting: Awaitable[object], name: str, endpoint: Endpoint) -> None:
+    try:
+        await starting
+    except OSError as error:
+        raise CannotStart(f"cannot listen on {endpoint} for {name} clients: {error.strerror}") from error
 
 
 async def _until_ready(node: Node, work: asyncio.Task[None], ending: asyncio.Task[bool]) -> None:

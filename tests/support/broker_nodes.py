@@ -71,6 +71,7 @@ class BrokerNodes:
         settings = self._settings[number]
         folder = open_folder(settings)
         node = Node(settings, folder, next_boot(folder.path), replace(self._parts))
+        await node.find_place()
         await node.start()
         self.running[number] = node
         self._work[number] = asyncio.create_task(node.run())

@@ -69,14 +69,14 @@ class _Lines(logging.Handler):
 
 
 @asynccontextmanager
-async def lab(backend: MemoryBackend | None = None, **settings: Any) -> AsyncIterator[Lab]:
+async def lab(backend: MemoryBackend | None = None, *, held: bool = False, **settings: Any) -> AsyncIterator[Lab]:
     """A listener with these settings."""
     lines: list[str] = []
     handler, log = _Lines(lines), logging.getLogger("quorate.kafka")
     log.addHandler(handler)
     backend = backend or MemoryBackend()
     listener = KafkaListener(backend, ListenerSettings(**settings))
-    _, port = await listener.start("127.0.0.1", 0)
+    _, port = await listener.start("127.0.0.1", 0, held=held)
     found = Lab(backend, listener, port, lines)
     try:
         yield found
