@@ -56,7 +56,10 @@ def test_no_fsync(tmp_path: Path) -> None:
                 await on.produce(20)
                 async with Power().inflict(on.cluster, {"nodes": on.cluster.members, "seed": number}):
                     pass
-                await on.cluster.heal()
+                try:
+                    await on.cluster.heal()
+                except TimeoutError:
+                    return  # `@cluster` lost what it had acknowledged: its nodes cannot agree any more
                 try:
                     await on.produce()
                 except RuntimeError as gone:
